@@ -1,0 +1,3 @@
+//! The host binary `panetiere`.
+
+fn main() {}

@@ -1,0 +1,11 @@
+//! Lattice layer of Panetière: rings, transforms, sampling, ring-SIS hash and homomorphic tree.
+//!
+//! Every ring is Z_q[X]/(X^2048 + 1). A parameter set is data ([`params::ParameterSet`]); coefficient and transform
+//! domain are different types ([`poly::Poly`]); all arithmetic goes through one table of kernels
+//! ([`backend::Kernels`]) chosen once by the caller.
+
+/// Degree of every ring: polynomials modulo X^2048 + 1.
+pub const N: usize = 2048;
+
+/// log2 of [`N`].
+pub const LOG_N: u32 = 11;

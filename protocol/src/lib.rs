@@ -1,0 +1,21 @@
+//! Panetière: anonymous broadcast.
+//!
+//! Each round, `rho` clients contribute one vector each; any `t` of `S` servers together reveal the *sum* of
+//! all vectors and nothing else; a payload encoding turns that sum back into the messages, unlinked from their
+//! senders. This crate is the protocol: no I/O, no clock, no environment, no ambient randomness.
+//!
+//! Bottom-up: the schemes ([`kahe`], [`sss`], [`cs`], [`pke`], [`sig`]), the byte formats ([`wire`],
+//! [`bulletin`]), the round drivers ([`protocol`]) and the payload layer ([`channel`], [`prony`], [`codec`]).
+//!
+//! Not audited.
+
+pub mod channel;
+pub mod codec;
+pub mod fault;
+pub mod ids;
+pub mod merkle;
+pub mod pke;
+pub mod plaintext;
+pub mod prony;
+pub mod sig;
+pub mod wire;
