@@ -189,7 +189,10 @@ impl SessionId {
     ///
     /// `origin` is the log's origin line, `leaf_index` and `leaf_hash` (RFC 6962, SHA-256) those of the leaf.
     pub fn derive(origin: &str, leaf_index: u64, leaf_hash: &[u8; 32]) -> Self {
-        Self(tagged_sha256("panetiere/session/v1", &[origin.as_bytes(), &leaf_index.to_le_bytes(), leaf_hash]))
+        Self(tagged_sha256(
+            "panetiere/session/v1",
+            &[origin.as_bytes(), &leaf_index.to_le_bytes(), leaf_hash],
+        ))
     }
 }
 
@@ -203,7 +206,15 @@ macro_rules! from_digest {
         }
     )*};
 }
-from_digest!(EpochDigest, CrsDigest, SetDigest, RootDigest, EnvelopeRoot, CiphertextDigest, EnvelopeKeyDigest);
+from_digest!(
+    EpochDigest,
+    CrsDigest,
+    SetDigest,
+    RootDigest,
+    EnvelopeRoot,
+    CiphertextDigest,
+    EnvelopeKeyDigest
+);
 
 #[cfg(test)]
 mod tests {
