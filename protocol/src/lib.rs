@@ -11,11 +11,16 @@
 
 pub mod channel;
 pub mod codec;
+pub mod cs;
 pub mod fault;
 pub mod ids;
+pub mod kahe;
+pub mod lattice;
 pub mod merkle;
+pub mod noise;
 pub mod pke;
 pub mod plaintext;
 pub mod prony;
 pub mod sig;
+pub mod sss;
 pub mod wire;
