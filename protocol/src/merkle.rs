@@ -269,7 +269,8 @@ mod tests {
                 let path = inclusion_path(&leaves, index);
                 let leaf = leaves[index];
                 let at = index as u64;
-                let verify = |root: &_, leaf: &_, index, path: &[_]| verify_inclusion(root, leaf, index, size, path);
+                let verify =
+                    |root: &_, leaf: &_, index, path: &[_]| verify_inclusion(root, leaf, index, size, path);
                 assert_eq!(verify(&root, &leaf, at, &path), Ok(()));
 
                 let mismatch = Err(MerkleError::RootMismatch { index: at, size });
@@ -294,7 +295,10 @@ mod tests {
                 let found = Err(MerkleError::PathLength { expected: path.len(), found: long.len() });
                 assert_eq!(verify(&root, &leaf, at, &long), found);
                 for other in (0..size + 2).filter(|other| *other != at) {
-                    assert!(verify(&root, &leaf, other, &path).is_err(), "leaf {index} passes as {other} of {n}");
+                    assert!(
+                        verify(&root, &leaf, other, &path).is_err(),
+                        "leaf {index} passes as {other} of {n}"
+                    );
                 }
             }
         }
@@ -395,7 +399,8 @@ mod tests {
         for (index, size, path) in paths {
             let path: Vec<_> = path.iter().map(|text| hex(text)).collect();
             assert_eq!(inclusion_path(&leaves[..size], index), path, "leaf {index} of {size}");
-            let checked = verify_inclusion(&hex(roots[size]), &leaves[index], index as u64, size as u64, &path);
+            let checked =
+                verify_inclusion(&hex(roots[size]), &leaves[index], index as u64, size as u64, &path);
             assert_eq!(checked, Ok(()), "leaf {index} of {size}");
         }
     }
