@@ -214,7 +214,7 @@ fn the_seed_is_the_key() {
 fn set_coefficient(key: &mut [u8], index: usize, value: u16) {
     let at = index / 2 * 3;
     let [low, high] = value.to_le_bytes();
-    if index % 2 == 0 {
+    if index.is_multiple_of(2) {
         key[at] = low;
         key[at + 1] = (key[at + 1] & 0xf0) | high;
     } else {
