@@ -9,6 +9,7 @@
 //!
 //! Not audited.
 
+pub mod bulletin;
 pub mod channel;
 pub mod codec;
 pub mod cs;
@@ -21,6 +22,7 @@ pub mod noise;
 pub mod pke;
 pub mod plaintext;
 pub mod prony;
+pub mod protocol;
 pub mod sig;
 pub mod sss;
 pub mod wire;

@@ -1,7 +1,7 @@
 //! Openings: fresh, running sums of them, and the summed form that a server publishes.
 
 use super::{CsParams, LEAF_DIGITS, LEAF_ELEMENTS, VerifiedOpening};
-use crate::wire::{DecodeError, DecodeErrorKind, DecodeWith, Encode, Reader};
+use crate::wire::{DecodeError, DecodeErrorKind, DecodeWith, Reader};
 use chipmunk::digits::DigitBase;
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::pack::{PackError, packed_len, short_width};
@@ -121,30 +121,18 @@ impl AggregatedOpening {
         [0, 1].map(|k| base.recompose(cs, &[0, 1, 2].map(|digit| self.u[3 * k + digit].clone())))
     }
 
-    /// Every short polynomial with its bound, in wire order.
-    fn parts(&self, layout: SummedLayout) -> impl Iterator<Item = (&ShortPoly, u32)> {
-        let r = self.r.iter().map(move |poly| (poly, layout.r_bound));
-        let u = self.u.iter().map(move |poly| (poly, layout.u_bound));
-        r.chain(u).chain(self.path.iter().flatten().map(move |poly| (poly, layout.path_bound)))
+    /// Appends the packed opening: r, u, then the path from the leaves, each at its tightest width.
+    pub fn encode(&self, layout: SummedLayout, out: &mut Vec<u8>) {
+        let r = self.r.iter().map(|poly| (poly, layout.r_bound));
+        let u = self.u.iter().map(|poly| (poly, layout.u_bound));
+        let path = self.path.iter().flatten().map(|poly| (poly, layout.path_bound));
+        r.chain(u).chain(path).for_each(|(poly, bound)| poly.pack(bound, out));
     }
 
     /// All coefficients, for a test that needs a lie.
     #[cfg(any(test, feature = "test-util"))]
     pub fn polys_mut(&mut self) -> impl Iterator<Item = &mut ShortPoly> {
         self.r.iter_mut().chain(&mut self.u).chain(self.path.iter_mut().flatten())
-    }
-}
-
-/// An opening with the layout it is packed in.
-pub(crate) struct Packed<'a>(pub(crate) &'a AggregatedOpening, pub(crate) SummedLayout);
-
-impl Encode for Packed<'_> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.0.parts(self.1).for_each(|(poly, bound)| poly.pack(bound, out));
-    }
-
-    fn encoded_len(&self) -> usize {
-        self.1.packed_len()
     }
 }
 

@@ -1,7 +1,6 @@
 use super::*;
-use crate::cs::opening::Packed;
 use crate::ids::DeploymentId;
-use crate::wire::{DecodeWith, Encode};
+use crate::wire::DecodeWith;
 use chipmunk::params::{P300, P1000, ParameterSet};
 use chipmunk::ring::backend;
 use rand_chacha::ChaCha20Rng;
@@ -113,7 +112,8 @@ fn sums_open_to_the_sum_of_the_shares() {
         for index in 0..servers {
             let opening = summed.sums[usize::from(index)].finish(index);
             let layout = params.summed_layout(clients);
-            let bytes = Packed(&opening, layout).to_bytes();
+            let mut bytes = Vec::new();
+            opening.encode(layout, &mut bytes);
             assert_eq!(bytes.len(), layout.packed_len());
             let parsed = AggregatedOpening::from_bytes_with(&layout, &bytes).unwrap();
             assert_eq!(parsed, opening);

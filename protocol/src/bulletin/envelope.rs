@@ -1,0 +1,92 @@
+//! One sealed opening on its way to one server.
+
+use crate::ids::{ClientId, EnvelopeKeyDigest, EnvelopeRoot, ServerId};
+use crate::merkle;
+use crate::pke;
+use crate::protocol::ProtocolParams;
+use crate::wire::{DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
+
+/// A sealed opening with its inclusion path under the client's `env_root`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who sealed it.
+    pub client: ClientId,
+    /// Whom it is for.
+    pub server: ServerId,
+    /// The encapsulation key it was sealed to.
+    pub key: EnvelopeKeyDigest,
+    /// The sealed bytes: 18,800 for eight servers under P300.
+    pub sealed: Vec<u8>,
+    /// The RFC 6962 inclusion path of leaf `server` among the servers.
+    pub path: Vec<[u8; 32]>,
+}
+
+fn leaf(server: ServerId, key: &EnvelopeKeyDigest, sealed: &[u8]) -> [u8; 32] {
+    let mut bytes = Vec::with_capacity(ServerId::LEN + EnvelopeKeyDigest::LEN + sealed.len());
+    server.encode(&mut bytes);
+    key.encode(&mut bytes);
+    bytes.extend_from_slice(sealed);
+    merkle::leaf_hash(&bytes)
+}
+
+/// Addresses sealed openings, in server order, and computes the root that the client signs.
+pub fn env_root(
+    client: ClientId,
+    sealed: impl IntoIterator<Item = (EnvelopeKeyDigest, Vec<u8>)>,
+) -> (EnvelopeRoot, Vec<Envelope>) {
+    let mut envelopes: Vec<Envelope> = (0..)
+        .map(ServerId)
+        .zip(sealed)
+        .map(|(server, (key, sealed))| Envelope { client, server, key, sealed, path: Vec::new() })
+        .collect();
+    let leaves: Vec<[u8; 32]> = envelopes.iter().map(|e| leaf(e.server, &e.key, &e.sealed)).collect();
+    for (index, envelope) in envelopes.iter_mut().enumerate() {
+        envelope.path = merkle::inclusion_path(&leaves, index);
+    }
+    (EnvelopeRoot::from_digest(merkle::root(&leaves)), envelopes)
+}
+
+impl Envelope {
+    /// Bytes of the framed envelope.
+    pub fn framed_len(sealed_len: usize, path_len: usize) -> usize {
+        HEADER_LEN + ClientId::LEN + ServerId::LEN + EnvelopeKeyDigest::LEN + sealed_len + 32 * path_len
+    }
+
+    /// Whether these bytes are leaf `server` of `servers` under `root`.
+    pub fn is_under(&self, root: &EnvelopeRoot, servers: u16) -> bool {
+        let leaf = leaf(self.server, &self.key, &self.sealed);
+        merkle::verify_inclusion(root.as_bytes(), &leaf, self.server.0.into(), servers.into(), &self.path)
+            .is_ok()
+    }
+}
+
+impl Encode for Envelope {
+    fn encode(&self, out: &mut Vec<u8>) {
+        ObjectType::Envelope.encode_header(out);
+        self.client.encode(out);
+        self.server.encode(out);
+        self.key.encode(out);
+        out.extend_from_slice(&self.sealed);
+        self.path.iter().for_each(|hash| out.extend_from_slice(hash));
+    }
+
+    fn encoded_len(&self) -> usize {
+        Self::framed_len(self.sealed.len(), self.path.len())
+    }
+}
+
+impl DecodeWith<ProtocolParams> for Envelope {
+    fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        use crate::wire::Decode;
+        reader.header(ObjectType::Envelope)?;
+        let client = ClientId::decode(reader)?;
+        let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
+        let server = ServerId::decode(reader)?;
+        let path_len = merkle::path_len(server.0.into(), params.servers().into()).map_err(|_| unknown)?;
+        let key = EnvelopeKeyDigest::decode(reader)?;
+        let sealed_len = params.cs().fresh_opening_len() + pke::OVERHEAD;
+        let sealed = reader.take(sealed_len, "sealed opening")?.to_vec();
+        let path = reader.take(32 * path_len, "inclusion path")?.as_chunks().0.to_vec();
+        Ok(Self { client, server, key, sealed, path })
+    }
+}

@@ -1,0 +1,191 @@
+//! The epoch's document: who the servers are and which keys clients seal to.
+
+use crate::fault::{Attribution, Fault};
+use crate::ids::{DeploymentId, EpochDigest, EpochId, ServerId, tagged_sha256};
+use crate::pke;
+use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
+use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
+
+const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
+
+/// An epoch's document was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EpochError {
+    /// A server's encapsulation key is not signed by its identity key for this epoch.
+    #[error("the envelope key of server {server} is not signed by that server for epoch {epoch}")]
+    KeySignature {
+        /// The server whose entry it is.
+        server: ServerId,
+        /// The epoch.
+        epoch: EpochId,
+        /// What is wrong with the signature.
+        #[source]
+        source: SigError,
+    },
+    /// No servers, or more than ids.
+    #[error("an epoch has 1 to 65535 servers, got {found}")]
+    Servers {
+        /// Servers given.
+        found: usize,
+    },
+}
+
+impl Fault for EpochError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::KeySignature { .. } => "epoch_key_signature",
+            Self::Servers { .. } => "epoch_servers",
+        }
+    }
+
+    fn attribution(&self) -> Attribution {
+        Attribution::Operator
+    }
+}
+
+/// One server of an epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpochServer {
+    /// The key that signs the server's sums.
+    pub identity: VerifyingKey,
+    /// The key that clients seal to, in this epoch only.
+    pub envelope_key: pke::PublicKey,
+    /// The identity key's signature over deployment, epoch, server id and envelope key.
+    pub signature: Signature,
+}
+
+const SERVER_LEN: usize = VerifyingKey::LEN + pke::PublicKey::LEN + Signature::LEN;
+
+impl EpochServer {
+    /// Signs a server's envelope key for an epoch.
+    pub fn sign(
+        deployment: &DeploymentId,
+        epoch: EpochId,
+        server: ServerId,
+        envelope_key: pke::PublicKey,
+        identity: &SigningKey,
+    ) -> Self {
+        let signature = identity.sign(KEY_DOMAIN, &signed_bytes(deployment, epoch, server, &envelope_key));
+        Self { identity: identity.verifying_key(), envelope_key, signature }
+    }
+}
+
+fn signed_bytes(
+    deployment: &DeploymentId,
+    epoch: EpochId,
+    server: ServerId,
+    key: &pke::PublicKey,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    deployment.encode(&mut out);
+    epoch.encode(&mut out);
+    server.encode(&mut out);
+    key.encode(&mut out);
+    out
+}
+
+/// An epoch: its servers in the order of their ids. The digest of its bytes stands in every statement of the epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    deployment: DeploymentId,
+    number: EpochId,
+    servers: Vec<EpochServer>,
+}
+
+impl Epoch {
+    /// Puts a document together and checks every key signature.
+    ///
+    /// # Errors
+    /// `Servers` without servers; `KeySignature` for a key its server did not sign for this epoch.
+    pub fn new(
+        deployment: DeploymentId,
+        number: EpochId,
+        servers: Vec<EpochServer>,
+    ) -> Result<Self, EpochError> {
+        if servers.is_empty() || u16::try_from(servers.len()).is_err() {
+            return Err(EpochError::Servers { found: servers.len() });
+        }
+        for (server, entry) in (0..).map(ServerId).zip(&servers) {
+            let message = signed_bytes(&deployment, number, server, &entry.envelope_key);
+            entry
+                .identity
+                .verify(KEY_DOMAIN, &message, &entry.signature)
+                .map_err(|source| EpochError::KeySignature { server, epoch: number, source })?;
+        }
+        Ok(Self { deployment, number, servers })
+    }
+
+    /// The deployment.
+    pub const fn deployment(&self) -> &DeploymentId {
+        &self.deployment
+    }
+
+    /// The epoch's number.
+    pub const fn number(&self) -> EpochId {
+        self.number
+    }
+
+    /// The servers, in the order of their ids.
+    pub fn servers(&self) -> &[EpochServer] {
+        &self.servers
+    }
+
+    /// One server, if it exists.
+    pub fn server(&self, id: ServerId) -> Option<&EpochServer> {
+        self.servers.get(usize::from(id.0))
+    }
+
+    /// The servers' envelope keys with their ids, as a client's round takes them.
+    pub fn envelope_keys(&self) -> Vec<(ServerId, pke::PublicKey)> {
+        (0..).map(ServerId).zip(self.servers.iter().map(|server| server.envelope_key.clone())).collect()
+    }
+
+    /// SHA-256 of the document.
+    pub fn digest(&self) -> EpochDigest {
+        EpochDigest::from_digest(tagged_sha256("panetiere/epoch/v1", &[&self.to_bytes()]))
+    }
+}
+
+impl Encode for Epoch {
+    fn encode(&self, out: &mut Vec<u8>) {
+        ObjectType::Epoch.encode_header(out);
+        self.deployment.encode(out);
+        self.number.encode(out);
+        let count = u16::try_from(self.servers.len()).expect("checked when the epoch was made");
+        out.extend_from_slice(&count.to_le_bytes());
+        for server in &self.servers {
+            server.identity.encode(out);
+            server.envelope_key.encode(out);
+            server.signature.encode(out);
+        }
+    }
+
+    fn encoded_len(&self) -> usize {
+        HEADER_LEN + DeploymentId::LEN + EpochId::LEN + 2 + SERVER_LEN * self.servers.len()
+    }
+}
+
+impl Decode for Epoch {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.header(ObjectType::Epoch)?;
+        let deployment = DeploymentId::decode(reader)?;
+        let number = EpochId::decode(reader)?;
+        let refused = reader.fault("servers of the epoch", DecodeErrorKind::OutOfRange);
+        let count = usize::from(reader.u16("number of servers")?);
+        let need = SERVER_LEN * count;
+        if reader.remaining() < need {
+            let have = reader.remaining();
+            return Err(reader.fault("servers of the epoch", DecodeErrorKind::Truncated { need, have }));
+        }
+        let mut servers = Vec::with_capacity(count);
+        for _ in 0..count {
+            servers.push(EpochServer {
+                identity: VerifyingKey::decode(reader)?,
+                envelope_key: pke::PublicKey::decode(reader)?,
+                signature: Signature::decode(reader)?,
+            });
+        }
+        Self::new(deployment, number, servers).map_err(|_| refused)
+    }
+}

@@ -1,0 +1,13 @@
+//! What the parties publish, and its bytes: epochs, posts, envelopes, server sums, canonical sets.
+
+mod envelope;
+mod epoch;
+mod post;
+mod server_sum;
+mod set;
+
+pub use envelope::{Envelope, env_root};
+pub use epoch::{Epoch, EpochError, EpochServer};
+pub use post::{ClientBulletinEntry, Mode, PostStatement, SignedPost, StatementError, VerifiedPost};
+pub use server_sum::{ServerBulletinEntry, SumClaim};
+pub use set::{CanonicalSet, SetError};

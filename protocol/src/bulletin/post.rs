@@ -1,0 +1,354 @@
+//! A client's post: one signed statement in every mode, and in direct mode the body it speaks of.
+
+use crate::cs::Commitment;
+use crate::fault::{Attribution, Fault};
+use crate::ids::{
+    CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeRoot, EpochDigest, RootDigest, SessionId,
+};
+use crate::protocol::ProtocolParams;
+use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
+use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
+
+const DOMAIN: &str = "panetiere/post/v1";
+
+/// How the ciphertext travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Mode {
+    /// On the bulletin.
+    Direct = 1,
+    /// To an aggregator, which publishes its group's sum.
+    Aggregated = 2,
+    /// As coded shares, one a lane.
+    Erasure = 3,
+}
+
+impl Mode {
+    /// Commitment roots in a statement: the key shares', and with lanes the coded shares'.
+    pub const fn roots(self) -> usize {
+        match self {
+            Self::Direct | Self::Aggregated => 1,
+            Self::Erasure => 2,
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "direct",
+            Self::Aggregated => "aggregated",
+            Self::Erasure => "erasure",
+        })
+    }
+}
+
+/// What a client says of its post. The log's `Post` leaf is this and its signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostStatement {
+    /// The deployment.
+    pub deployment: DeploymentId,
+    /// The epoch's document.
+    pub epoch: EpochDigest,
+    /// The round.
+    pub session: SessionId,
+    /// Who posts.
+    pub client: ClientId,
+    /// The public parameters.
+    pub crs: CrsDigest,
+    /// How the ciphertext travels.
+    pub mode: Mode,
+    /// SHA-256 of each packed commitment root, [`Mode::roots`] of them.
+    pub roots: Vec<RootDigest>,
+    /// BLAKE3 digest of the packed ciphertext.
+    pub ciphertext: CiphertextDigest,
+    /// Bytes of the packed ciphertext.
+    pub ciphertext_len: u64,
+    /// Root over the sealed openings.
+    pub envelopes: EnvelopeRoot,
+}
+
+impl PostStatement {
+    /// Bytes of a statement of this mode.
+    pub const fn len(mode: Mode) -> usize {
+        HEADER_LEN + 6 * 32 + ClientId::LEN + 1 + 8 + 32 * mode.roots()
+    }
+}
+
+impl Encode for PostStatement {
+    fn encode(&self, out: &mut Vec<u8>) {
+        ObjectType::PostStatement.encode_header(out);
+        self.deployment.encode(out);
+        self.epoch.encode(out);
+        self.session.encode(out);
+        self.client.encode(out);
+        self.crs.encode(out);
+        out.push(self.mode as u8);
+        self.roots.iter().for_each(|root| root.encode(out));
+        self.ciphertext.encode(out);
+        out.extend_from_slice(&self.ciphertext_len.to_le_bytes());
+        self.envelopes.encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        Self::len(self.mode)
+    }
+}
+
+impl Decode for PostStatement {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.header(ObjectType::PostStatement)?;
+        let deployment = DeploymentId::decode(reader)?;
+        let epoch = EpochDigest::decode(reader)?;
+        let session = SessionId::decode(reader)?;
+        let client = ClientId::decode(reader)?;
+        let crs = CrsDigest::decode(reader)?;
+        let unknown = reader.fault("mode", DecodeErrorKind::OutOfRange);
+        let mode = match reader.u8("mode")? {
+            1 => Mode::Direct,
+            2 => Mode::Aggregated,
+            3 => Mode::Erasure,
+            _ => return Err(unknown),
+        };
+        let roots = (0..mode.roots()).map(|_| RootDigest::decode(reader)).collect::<Result<_, _>>()?;
+        let ciphertext = CiphertextDigest::decode(reader)?;
+        let ciphertext_len = reader.u64("ciphertext length")?;
+        let envelopes = EnvelopeRoot::decode(reader)?;
+        Ok(Self {
+            deployment,
+            epoch,
+            session,
+            client,
+            crs,
+            mode,
+            roots,
+            ciphertext,
+            ciphertext_len,
+            envelopes,
+        })
+    }
+}
+
+/// A statement was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatementError {
+    /// The signature does not verify under the key of the client it claims. Anyone can write such bytes.
+    #[error("a statement in the name of client {client} is not signed by it")]
+    Signature {
+        /// Whose name it carries.
+        client: ClientId,
+        /// What is wrong with the signature.
+        #[source]
+        source: SigError,
+    },
+    /// The client signed a ciphertext length that the round does not have.
+    #[error("client {client} states a ciphertext of {found} bytes, this round has {expected}")]
+    WrongCiphertextLength {
+        /// The client.
+        client: ClientId,
+        /// Bytes of this round.
+        expected: u64,
+        /// Bytes stated.
+        found: u64,
+    },
+    /// The client signed other public parameters.
+    #[error("client {client} posted under other public parameters")]
+    WrongCrs {
+        /// The client.
+        client: ClientId,
+    },
+    /// The statement belongs to another deployment.
+    #[error("a statement of another deployment")]
+    WrongDeployment,
+    /// The client signed another epoch's document for this session.
+    #[error("client {client} posted under another epoch")]
+    WrongEpoch {
+        /// The client.
+        client: ClientId,
+    },
+    /// The client signed another mode.
+    #[error("client {client} posted in mode {found}, this round is {expected}")]
+    WrongMode {
+        /// The client.
+        client: ClientId,
+        /// Mode of this round.
+        expected: Mode,
+        /// Mode stated.
+        found: Mode,
+    },
+    /// The statement belongs to another session: whoever delivered it here replayed it.
+    #[error("a statement of client {client} for another session")]
+    WrongSession {
+        /// The client.
+        client: ClientId,
+    },
+}
+
+impl Fault for StatementError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Signature { .. } => "statement_signature",
+            Self::WrongCiphertextLength { .. } => "statement_ciphertext_length",
+            Self::WrongCrs { .. } => "statement_crs",
+            Self::WrongDeployment => "statement_deployment",
+            Self::WrongEpoch { .. } => "statement_epoch",
+            Self::WrongMode { .. } => "statement_mode",
+            Self::WrongSession { .. } => "statement_session",
+        }
+    }
+
+    /// A valid statement of another deployment or session proves nothing against its client: it was replayed. What the
+    /// client signed for this very session is its own.
+    fn attribution(&self) -> Attribution {
+        match self {
+            Self::Signature { .. } | Self::WrongDeployment | Self::WrongSession { .. } => Attribution::Nobody,
+            Self::WrongCiphertextLength { client, .. }
+            | Self::WrongCrs { client }
+            | Self::WrongEpoch { client }
+            | Self::WrongMode { client, .. } => Attribution::Client(*client),
+        }
+    }
+}
+
+/// A statement with its signature, not yet checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedPost {
+    statement: PostStatement,
+    signature: Signature,
+}
+
+impl SignedPost {
+    /// Signs a statement.
+    pub fn sign(statement: PostStatement, key: &SigningKey) -> Self {
+        let signature = key.sign(DOMAIN, &statement.to_bytes());
+        Self { statement, signature }
+    }
+
+    /// What it claims. Only [`check`](Self::check) makes the claim worth anything.
+    pub const fn claim(&self) -> &PostStatement {
+        &self.statement
+    }
+
+    /// Checks the statement for this session; `key` is the admitted key of the client it names.
+    ///
+    /// # Errors
+    /// Another signer, deployment, session, epoch, parameters, mode or ciphertext length.
+    pub fn check(
+        &self,
+        params: &ProtocolParams,
+        session: &SessionId,
+        key: &VerifyingKey,
+    ) -> Result<VerifiedPost, StatementError> {
+        let statement = &self.statement;
+        let client = statement.client;
+        key.verify(DOMAIN, &statement.to_bytes(), &self.signature)
+            .map_err(|source| StatementError::Signature { client, source })?;
+        let expected_len = u64::try_from(params.kahe().ciphertext_len()).expect("a length fits 64 bits");
+        if statement.deployment != *params.deployment() {
+            return Err(StatementError::WrongDeployment);
+        } else if statement.session != *session {
+            return Err(StatementError::WrongSession { client });
+        } else if statement.epoch != *params.epoch() {
+            return Err(StatementError::WrongEpoch { client });
+        } else if statement.crs != *params.crs_digest() {
+            return Err(StatementError::WrongCrs { client });
+        } else if statement.mode != params.mode() {
+            let (expected, found) = (params.mode(), statement.mode);
+            return Err(StatementError::WrongMode { client, expected, found });
+        } else if statement.ciphertext_len != expected_len {
+            let (expected, found) = (expected_len, statement.ciphertext_len);
+            return Err(StatementError::WrongCiphertextLength { client, expected, found });
+        }
+        Ok(VerifiedPost(self.clone()))
+    }
+}
+
+impl Encode for SignedPost {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.statement.encode(out);
+        self.signature.encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.statement.encoded_len() + Signature::LEN
+    }
+}
+
+impl Decode for SignedPost {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { statement: PostStatement::decode(reader)?, signature: Signature::decode(reader)? })
+    }
+}
+
+/// A statement that its client signed for this deployment, session, epoch, parameters and mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedPost(SignedPost);
+
+impl VerifiedPost {
+    /// The statement.
+    pub const fn statement(&self) -> &PostStatement {
+        &self.0.statement
+    }
+
+    /// Who posted.
+    pub const fn client(&self) -> ClientId {
+        self.0.statement.client
+    }
+
+    /// Digest of the key-share commitment's root.
+    pub fn root(&self) -> &RootDigest {
+        &self.0.statement.roots[0]
+    }
+
+    /// The signed bytes' origin, for evidence.
+    pub const fn signed(&self) -> &SignedPost {
+        &self.0
+    }
+}
+
+/// A client's post in direct and aggregated mode: the statement, the root and the ciphertext it speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientBulletinEntry {
+    /// The statement.
+    pub signed: SignedPost,
+    /// The commitment to the key shares.
+    pub commitment: Commitment,
+    /// The packed ciphertext.
+    pub ciphertext: Vec<u8>,
+}
+
+impl ClientBulletinEntry {
+    /// Bytes of a post: framing, statement, signature, root, ciphertext.
+    pub fn packed_len(params: &ProtocolParams) -> usize {
+        HEADER_LEN
+            + PostStatement::len(params.mode())
+            + Signature::LEN
+            + params.lattice().hvc.packed_len()
+            + params.kahe().ciphertext_len()
+    }
+
+    /// The post's bytes.
+    pub fn to_bytes(&self, params: &ProtocolParams) -> Vec<u8> {
+        let mut out = Vec::with_capacity(Self::packed_len(params));
+        ObjectType::ClientPost.encode_header(&mut out);
+        self.signed.encode(&mut out);
+        params.lattice().hvc.pack(self.commitment.root(), &mut out);
+        out.extend_from_slice(&self.ciphertext);
+        out
+    }
+}
+
+impl DecodeWith<ProtocolParams> for ClientBulletinEntry {
+    fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.header(ObjectType::ClientPost)?;
+        let signed = SignedPost::decode(reader)?;
+        let lattice = params.lattice();
+        let refused = reader.fault("commitment root", DecodeErrorKind::OutOfRange);
+        let root = reader.take(lattice.hvc.packed_len(), "commitment root")?;
+        let commitment = Commitment::from_bytes(lattice, root).map_err(|_| refused)?;
+        let ciphertext = reader.take(params.kahe().ciphertext_len(), "ciphertext")?.to_vec();
+        Ok(Self { signed, commitment, ciphertext })
+    }
+}

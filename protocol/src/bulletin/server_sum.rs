@@ -1,0 +1,133 @@
+//! A server's answer: the summed opening over one canonical set, signed.
+
+use crate::cs::{AggregatedOpening, SummedLayout};
+use crate::ids::{CrsDigest, DeploymentId, EpochDigest, ServerId, SessionId, SetDigest};
+use crate::protocol::ProtocolParams;
+use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
+use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
+
+const DOMAIN: &str = "panetiere/server-sum/v1";
+
+/// What a server's sum says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SumClaim {
+    /// The deployment.
+    pub deployment: DeploymentId,
+    /// The epoch's document.
+    pub epoch: EpochDigest,
+    /// The round.
+    pub session: SessionId,
+    /// The public parameters.
+    pub crs: CrsDigest,
+    /// Who sums.
+    pub server: ServerId,
+    /// Digest of the canonical set summed over.
+    pub set: SetDigest,
+    /// Clients in that set. It fixes the width of every coefficient.
+    pub clients: u32,
+}
+
+impl SumClaim {
+    const LEN: usize = 5 * 32 + ServerId::LEN + 4;
+}
+
+impl Encode for SumClaim {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.deployment.encode(out);
+        self.epoch.encode(out);
+        self.session.encode(out);
+        self.crs.encode(out);
+        self.server.encode(out);
+        self.set.encode(out);
+        out.extend_from_slice(&self.clients.to_le_bytes());
+    }
+
+    fn encoded_len(&self) -> usize {
+        Self::LEN
+    }
+}
+
+/// One server's sum of key shares over one canonical set, with the opening that proves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerBulletinEntry {
+    claim: SumClaim,
+    opening: AggregatedOpening,
+    signature: Signature,
+}
+
+impl ServerBulletinEntry {
+    /// Signs a sum.
+    pub fn sign(
+        claim: SumClaim,
+        opening: AggregatedOpening,
+        params: &ProtocolParams,
+        key: &SigningKey,
+    ) -> Self {
+        let signature = key.sign(DOMAIN, &signed_bytes(&claim, &opening, params));
+        Self { claim, opening, signature }
+    }
+
+    /// What it claims.
+    pub const fn claim(&self) -> &SumClaim {
+        &self.claim
+    }
+
+    /// The summed opening.
+    pub const fn opening(&self) -> &AggregatedOpening {
+        &self.opening
+    }
+
+    /// Checks the signature under the identity key of the server it names.
+    ///
+    /// # Errors
+    /// If that server did not sign these bytes.
+    pub fn verify_signature(&self, params: &ProtocolParams, key: &VerifyingKey) -> Result<(), SigError> {
+        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.opening, params), &self.signature)
+    }
+
+    /// Bytes of a sum over `clients`, framing included.
+    pub fn packed_len(layout: SummedLayout) -> usize {
+        HEADER_LEN + SumClaim::LEN + layout.packed_len() + Signature::LEN
+    }
+
+    /// The entry's bytes.
+    pub fn to_bytes(&self, params: &ProtocolParams) -> Vec<u8> {
+        let mut out = signed_bytes(&self.claim, &self.opening, params);
+        self.signature.encode(&mut out);
+        out
+    }
+}
+
+fn signed_bytes(claim: &SumClaim, opening: &AggregatedOpening, params: &ProtocolParams) -> Vec<u8> {
+    let layout = params.cs().summed_layout(claim.clients);
+    let mut out = Vec::with_capacity(ServerBulletinEntry::packed_len(layout));
+    ObjectType::ServerSum.encode_header(&mut out);
+    claim.encode(&mut out);
+    opening.encode(layout, &mut out);
+    out
+}
+
+impl DecodeWith<ProtocolParams> for ServerBulletinEntry {
+    fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.header(ObjectType::ServerSum)?;
+        let deployment = DeploymentId::decode(reader)?;
+        let epoch = EpochDigest::decode(reader)?;
+        let session = SessionId::decode(reader)?;
+        let crs = CrsDigest::decode(reader)?;
+        let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
+        let server = ServerId::decode(reader)?;
+        if server.0 >= params.servers() {
+            return Err(unknown);
+        }
+        let set = SetDigest::decode(reader)?;
+        let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
+        let clients = reader.u32("number of clients")?;
+        if !(1..=params.max_clients()).contains(&clients) {
+            return Err(refused);
+        }
+        let opening = AggregatedOpening::decode_with(&params.cs().summed_layout(clients), reader)?;
+        let signature = Signature::decode(reader)?;
+        let claim = SumClaim { deployment, epoch, session, crs, server, set, clients };
+        Ok(Self { claim, opening, signature })
+    }
+}

@@ -1,0 +1,27 @@
+//! The round: parameters, the client's part, the server's part, verification, recovery.
+
+mod client;
+mod params;
+mod policy;
+mod recipient;
+mod server;
+mod verify;
+
+pub use client::{
+    ClientRound, ClientRoundError, cs_commit, kahe_encrypt, kahe_keygen, run_client_round, seal_openings,
+    shamir_share,
+};
+pub use params::{
+    Deployment, Dimensions, LaneShape, ProtocolParams, RoundWireSizes, SetupError, message_polys,
+    round_wire_sizes, zero_message,
+};
+pub use policy::SetPolicy;
+pub use recipient::{
+    Culprit, PostFault, PostSum, RecipientError, Recovered, RejectReason, aggregate_and_decrypt,
+    aggregate_and_decrypt_timed, decrypt_aggregate, recover_direct, recover_once,
+};
+pub use server::{
+    EnvelopeFault, ServerIdentity, ServerRound, ServerRoundError, run_server_round, unseal_opening,
+    unseal_openings,
+};
+pub use verify::{Phase, VerifyError, verify_server_sum};

@@ -1,0 +1,495 @@
+//! Recovery: add the posts of the canonical set, verify the servers' sums, exclude those that lie, interpolate the
+//! summed key, decrypt the sum.
+//!
+//! Posts are added one at a time, so memory does not grow with the number of clients. Every rejection is a value with
+//! its reason; a server is a culprit only for bytes under its own signature.
+
+use super::client::ciphertext_digest;
+use super::params::ProtocolParams;
+use super::policy::SetPolicy;
+use super::verify::{Phase, VerifyError, verify_server_sum};
+use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError};
+use crate::fault::{Attribution, Fault, Retry};
+use crate::ids::{ClientId, ServerId, SessionId};
+use crate::kahe::{CiphertextSum, KaheError, SummedKey};
+use crate::plaintext::PlainPoly;
+use crate::sig::VerifyingKey;
+use crate::sss::ShareError;
+use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
+use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A post was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostFault {
+    /// This client's post is in the sum already.
+    #[error("the post of client {client} was added before")]
+    AlreadyAdded {
+        /// The client.
+        client: ClientId,
+    },
+    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again.
+    #[error("the {part} delivered for client {client} is not the one it signed")]
+    BodyMismatch {
+        /// The client.
+        client: ClientId,
+        /// Which part.
+        part: &'static str,
+    },
+    /// The client signed a ciphertext that does not parse.
+    #[error("the ciphertext of client {client} does not parse")]
+    Ciphertext {
+        /// The client.
+        client: ClientId,
+        /// What is wrong with it.
+        #[source]
+        source: KaheError,
+    },
+    /// The client is not in the canonical set.
+    #[error("client {client} is not in the canonical set")]
+    NotInSet {
+        /// The client.
+        client: ClientId,
+    },
+    /// The statement was refused.
+    #[error("the statement was refused")]
+    Statement(#[source] StatementError),
+    /// The post asked for is another client's.
+    #[error("asked for the post of client {expected}, got that of client {found}")]
+    WrongClient {
+        /// Whose post was asked for.
+        expected: ClientId,
+        /// Whose post came.
+        found: ClientId,
+    },
+}
+
+impl Fault for PostFault {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::AlreadyAdded { .. } => "post_already_added",
+            Self::BodyMismatch { .. } => "post_body_mismatch",
+            Self::Ciphertext { .. } => "post_ciphertext",
+            Self::NotInSet { .. } => "post_not_in_set",
+            Self::Statement(error) => error.code(),
+            Self::WrongClient { .. } => "post_wrong_client",
+        }
+    }
+
+    fn attribution(&self) -> Attribution {
+        match self {
+            Self::AlreadyAdded { .. } | Self::NotInSet { .. } | Self::WrongClient { .. } => {
+                Attribution::Caller
+            }
+            Self::BodyMismatch { .. } => Attribution::Operator,
+            Self::Ciphertext { client, .. } => Attribution::Client(*client),
+            Self::Statement(error) => error.attribution(),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        if matches!(self, Self::BodyMismatch { .. }) { Retry::SameRequest } else { Retry::Never }
+    }
+}
+
+/// The running sum over the posts of one canonical set.
+#[derive(Debug)]
+pub struct PostSum<'a> {
+    params: &'a ProtocolParams,
+    session: SessionId,
+    canonical: &'a CanonicalSet,
+    ciphertexts: CiphertextSum,
+    roots: Poly<Hvc, Coeff>,
+    added: BTreeSet<ClientId>,
+}
+
+impl<'a> PostSum<'a> {
+    /// The empty sum of a session over `canonical`.
+    pub fn new(params: &'a ProtocolParams, session: SessionId, canonical: &'a CanonicalSet) -> Self {
+        let ciphertexts = CiphertextSum::new(params.kahe());
+        Self { params, session, canonical, ciphertexts, roots: Poly::zero(), added: BTreeSet::new() }
+    }
+
+    /// Checks and adds one post; `key` is the admitted key of the client it names.
+    ///
+    /// # Errors
+    /// Each way to fail has its own [`PostFault`]; the sum is then unchanged.
+    pub fn add(&mut self, key: &VerifyingKey, post: &ClientBulletinEntry) -> Result<(), PostFault> {
+        let client = post.signed.claim().client;
+        if !self.canonical.contains(client) {
+            return Err(PostFault::NotInSet { client });
+        }
+        if self.added.contains(&client) {
+            return Err(PostFault::AlreadyAdded { client });
+        }
+        let verified = post.signed.check(self.params, &self.session, key).map_err(PostFault::Statement)?;
+        if ciphertext_digest(&post.ciphertext) != verified.statement().ciphertext {
+            return Err(PostFault::BodyMismatch { client, part: "ciphertext" });
+        }
+        if post.commitment.digest(self.params.lattice()) != *verified.root() {
+            return Err(PostFault::BodyMismatch { client, part: "commitment root" });
+        }
+        self.ciphertexts.add(&post.ciphertext).map_err(|source| PostFault::Ciphertext { client, source })?;
+        self.params.lattice().hvc.add_assign(&mut self.roots, post.commitment.root());
+        self.added.insert(client);
+        Ok(())
+    }
+
+    /// The sum of the commitment roots so far.
+    pub const fn roots(&self) -> &Poly<Hvc, Coeff> {
+        &self.roots
+    }
+
+    /// The first canonical client whose post is not in the sum.
+    pub fn missing(&self) -> Option<ClientId> {
+        self.canonical.clients().iter().copied().find(|client| !self.added.contains(client))
+    }
+}
+
+/// A server that lied, and what about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Culprit {
+    /// The server.
+    pub server: ServerId,
+    /// What it signed that is false.
+    pub fault: VerifyError,
+}
+
+/// A recovered round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The clients whose vectors are in the sum.
+    pub canonical: CanonicalSet,
+    /// The sum of the vectors, coefficient-wise modulo t.
+    pub plaintext: Vec<PlainPoly>,
+    /// Servers whose signed sums were false, each once, ascending.
+    pub culprits: Vec<Culprit>,
+    /// Entries that prove nothing against anybody: unsigned, replayed, of unknown servers.
+    pub discarded: Vec<VerifyError>,
+}
+
+/// A round was not recovered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecipientError {
+    /// Too few servers have answered so far. Expected early in a round.
+    #[error("{have} server sums where {need} are needed")]
+    BelowShareThreshold {
+        /// Sums at hand.
+        have: usize,
+        /// The threshold.
+        need: u16,
+    },
+    /// The round is lost, or what was delivered for it is.
+    #[error("the round was rejected")]
+    Rejected(#[source] RejectReason),
+}
+
+/// Why a round was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// The canonical set is larger than allowed.
+    #[error("a canonical set of {got} clients, at most {max} are allowed")]
+    AboveMax {
+        /// Clients in the set.
+        got: u32,
+        /// Most clients.
+        max: u32,
+    },
+    /// The canonical set is smaller than the anonymity floor.
+    #[error("a canonical set of {got} clients, the floor is {floor}")]
+    BelowFloor {
+        /// Clients in the set.
+        got: u32,
+        /// Fewest clients.
+        floor: u32,
+    },
+    /// A server's sum was refused, in a single attempt that excludes nobody.
+    #[error("a server's sum was refused")]
+    Entry(#[source] VerifyError),
+    /// The decryption was refused. Some client's noise or key is out of bounds; nobody can be named.
+    #[error("the sum does not decrypt")]
+    Noise(#[source] KaheError),
+    /// A post was refused.
+    #[error("a post was refused")]
+    Post(#[source] PostFault),
+    /// A canonical client's post is not at hand. It was logged, so it exists: fetch it, do not go on without.
+    #[error("the post of client {client} is missing")]
+    PostMissing {
+        /// The first such client.
+        client: ClientId,
+    },
+    /// The verified shares are inconsistent. Some client dealt them so; nobody can be named.
+    #[error("the summed key cannot be interpolated")]
+    Shares(#[source] ShareError),
+    /// Too few servers are left after exclusion.
+    #[error("{remaining} server sums are left where {need} are needed; {} servers lied", culprits.len())]
+    SharesExhausted {
+        /// Valid sums.
+        remaining: usize,
+        /// The threshold.
+        need: u16,
+        /// The servers excluded for a false sum.
+        culprits: Vec<Culprit>,
+    },
+}
+
+impl Fault for RecipientError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::BelowShareThreshold { .. } => "below_share_threshold",
+            Self::Rejected(reason) => reason.code(),
+        }
+    }
+
+    fn attribution(&self) -> Attribution {
+        match self {
+            Self::BelowShareThreshold { .. } => Attribution::Nobody,
+            Self::Rejected(reason) => reason.attribution(),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::BelowShareThreshold { .. } => Retry::SameRequest,
+            Self::Rejected(reason) => reason.retry(),
+        }
+    }
+}
+
+impl Fault for RejectReason {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::AboveMax { .. } => "set_above_max",
+            Self::BelowFloor { .. } => "set_below_floor",
+            Self::Entry(error) => error.code(),
+            Self::Noise(error) => error.code(),
+            Self::Post(fault) => fault.code(),
+            Self::PostMissing { .. } => "post_missing",
+            Self::Shares(error) => error.code(),
+            Self::SharesExhausted { .. } => "shares_exhausted",
+        }
+    }
+
+    fn attribution(&self) -> Attribution {
+        match self {
+            Self::AboveMax { .. } | Self::BelowFloor { .. } => Attribution::Operator,
+            Self::Entry(error) => error.attribution(),
+            Self::Noise(error) => error.attribution(),
+            Self::Post(fault) => fault.attribution(),
+            Self::Shares(error) => error.attribution(),
+            // The culprits are in the value; more servers than one may be named there.
+            Self::PostMissing { .. } | Self::SharesExhausted { .. } => Attribution::Nobody,
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Post(fault) => fault.retry(),
+            Self::PostMissing { .. } | Self::SharesExhausted { .. } => Retry::SameRequest,
+            _ => Retry::Never,
+        }
+    }
+}
+
+/// Verified shares of the summed key by server, and what was excluded on the way.
+struct Judged {
+    shares: BTreeMap<ServerId, Poly<Cs, Coeff>>,
+    culprits: BTreeMap<ServerId, VerifyError>,
+    discarded: Vec<VerifyError>,
+}
+
+/// Verifies every entry once, in parallel, and sorts servers into honest and lying. A server that signed two different
+/// valid-looking sums for this session is a culprit whatever they say.
+fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) -> Judged {
+    let PostSum { params, session, canonical, roots, .. } = posts;
+    let verdicts: Vec<_> = entries
+        .par_iter()
+        .map(|entry| verify_server_sum(params, session, epoch, canonical, roots, entry))
+        .collect();
+    let mut judged = Judged { shares: BTreeMap::new(), culprits: BTreeMap::new(), discarded: Vec::new() };
+    let mut signed: BTreeMap<ServerId, &ServerBulletinEntry> = BTreeMap::new();
+    for (entry, verdict) in entries.iter().zip(verdicts) {
+        let server = entry.claim().server;
+        match verdict {
+            Err(error) if error.attribution() != Attribution::Server(server) => judged.discarded.push(error),
+            Err(error) => {
+                judged.culprits.entry(server).or_insert(error);
+            }
+            Ok(share) => {
+                judged.shares.insert(server, share);
+            }
+        }
+        if judged
+            .discarded
+            .last()
+            .is_none_or(|_| judged.shares.contains_key(&server) || judged.culprits.contains_key(&server))
+        {
+            // The signature covers claim and opening, so entries that differ in them are two statements.
+            if let Some(first) = signed.insert(server, entry)
+                && (first.claim() != entry.claim() || first.opening() != entry.opening())
+            {
+                judged.culprits.insert(server, VerifyError::DoubleSum { server });
+            }
+        }
+    }
+    judged.shares.retain(|server, _| !judged.culprits.contains_key(server));
+    judged
+}
+
+fn finish(
+    posts: &PostSum<'_>,
+    shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
+    observe: &mut dyn FnMut(Phase),
+) -> Result<Vec<PlainPoly>, RejectReason> {
+    let params = posts.params;
+    let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
+    let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
+    let key = SummedKey::from_cs(params.lattice(), &key);
+    observe(Phase::Interpolate);
+    let plaintext = params.kahe().decrypt(&posts.ciphertexts, &key).map_err(RejectReason::Noise)?;
+    observe(Phase::Decrypt);
+    Ok(plaintext)
+}
+
+fn complete<'a>(posts: &'a PostSum<'_>) -> Result<&'a CanonicalSet, RejectReason> {
+    let (canonical, params) = (posts.canonical, posts.params);
+    SetPolicy::anchored(canonical.clone(), params.min_clients(), params.max_clients()).admit(params)?;
+    match posts.missing() {
+        Some(client) => Err(RejectReason::PostMissing { client }),
+        None => Ok(canonical),
+    }
+}
+
+/// Decrypts a sum of posts with the servers' sums, excluding the servers that lie. At least t must remain; all that
+/// remain are used, those beyond t as a check.
+///
+/// # Errors
+/// `BelowShareThreshold` with fewer entries than t; else `Rejected` with the reason.
+pub fn decrypt_aggregate(
+    posts: &PostSum<'_>,
+    epoch: &Epoch,
+    entries: &[ServerBulletinEntry],
+    observe: &mut dyn FnMut(Phase),
+) -> Result<Recovered, RecipientError> {
+    let need = posts.params.threshold();
+    if entries.len() < usize::from(need) {
+        return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
+    }
+    let canonical = complete(posts).map_err(RecipientError::Rejected)?.clone();
+    let Judged { shares, culprits, discarded } = judge(posts, epoch, entries);
+    observe(Phase::VerifyOpenings);
+    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
+    if shares.len() < usize::from(need) {
+        let reason = RejectReason::SharesExhausted { remaining: shares.len(), need, culprits };
+        return Err(RecipientError::Rejected(reason));
+    }
+    let plaintext = finish(posts, &shares, observe).map_err(RecipientError::Rejected)?;
+    Ok(Recovered { canonical, plaintext, culprits, discarded })
+}
+
+/// One attempt over a named canonical set: every post and every entry must be good.
+///
+/// # Errors
+/// `BelowShareThreshold` with fewer entries than t; else `Rejected` with the first fault.
+pub fn aggregate_and_decrypt(
+    params: &ProtocolParams,
+    session: &SessionId,
+    epoch: &Epoch,
+    canonical: &CanonicalSet,
+    posts: impl FnMut(ClientId) -> Option<(VerifyingKey, ClientBulletinEntry)>,
+    entries: &[ServerBulletinEntry],
+) -> Result<Vec<PlainPoly>, RecipientError> {
+    aggregate_and_decrypt_timed(params, session, epoch, canonical, posts, entries, &mut |_| {})
+}
+
+/// [`aggregate_and_decrypt`], reporting the end of each phase. This crate has no clock; the caller's observer has.
+///
+/// # Errors
+/// As [`aggregate_and_decrypt`].
+pub fn aggregate_and_decrypt_timed(
+    params: &ProtocolParams,
+    session: &SessionId,
+    epoch: &Epoch,
+    canonical: &CanonicalSet,
+    posts: impl FnMut(ClientId) -> Option<(VerifyingKey, ClientBulletinEntry)>,
+    entries: &[ServerBulletinEntry],
+    observe: &mut dyn FnMut(Phase),
+) -> Result<Vec<PlainPoly>, RecipientError> {
+    let posts = sum_posts(params, session, canonical, posts).map_err(RecipientError::Rejected)?;
+    observe(Phase::SumPosts);
+    let recovered = decrypt_aggregate(&posts, epoch, entries, observe);
+    let excluded = |recovered: &Recovered| {
+        let culprit = recovered.culprits.first().map(|culprit| culprit.fault.clone());
+        culprit.or_else(|| recovered.discarded.first().cloned())
+    };
+    match recovered {
+        Ok(recovered) => match excluded(&recovered) {
+            Some(fault) => Err(RecipientError::Rejected(RejectReason::Entry(fault))),
+            None => Ok(recovered.plaintext),
+        },
+        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. }))
+            if !culprits.is_empty() =>
+        {
+            Err(RecipientError::Rejected(RejectReason::Entry(culprits[0].fault.clone())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn sum_posts<'a>(
+    params: &'a ProtocolParams,
+    session: &SessionId,
+    canonical: &'a CanonicalSet,
+    mut posts: impl FnMut(ClientId) -> Option<(VerifyingKey, ClientBulletinEntry)>,
+) -> Result<PostSum<'a>, RejectReason> {
+    let mut sum = PostSum::new(params, *session, canonical);
+    for &client in canonical.clients() {
+        let (key, post) = posts(client).ok_or(RejectReason::PostMissing { client })?;
+        let found = post.signed.claim().client;
+        if found != client {
+            return Err(RejectReason::Post(PostFault::WrongClient { expected: client, found }));
+        }
+        sum.add(&key, &post).map_err(RejectReason::Post)?;
+    }
+    Ok(sum)
+}
+
+/// Recovers a direct round under a policy: posts are asked for one at a time, servers that lie are excluded and named.
+///
+/// # Errors
+/// `BelowShareThreshold` early in a round; else `Rejected` with the reason.
+pub fn recover_direct(
+    params: &ProtocolParams,
+    session: &SessionId,
+    epoch: &Epoch,
+    policy: &SetPolicy,
+    posts: impl FnMut(ClientId) -> Option<(VerifyingKey, ClientBulletinEntry)>,
+    entries: &[ServerBulletinEntry],
+) -> Result<Recovered, RecipientError> {
+    let canonical = policy.admit(params).map_err(RecipientError::Rejected)?;
+    let need = params.threshold();
+    if entries.len() < usize::from(need) {
+        return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
+    }
+    let posts = sum_posts(params, session, canonical, posts).map_err(RecipientError::Rejected)?;
+    decrypt_aggregate(&posts, epoch, entries, &mut |_| {})
+}
+
+/// One attempt under a policy, excluding nobody: for callers that choose the entries themselves.
+///
+/// # Errors
+/// As [`aggregate_and_decrypt`], and the policy's.
+pub fn recover_once(
+    params: &ProtocolParams,
+    session: &SessionId,
+    epoch: &Epoch,
+    policy: &SetPolicy,
+    posts: impl FnMut(ClientId) -> Option<(VerifyingKey, ClientBulletinEntry)>,
+    entries: &[ServerBulletinEntry],
+) -> Result<Vec<PlainPoly>, RecipientError> {
+    let canonical = policy.admit(params).map_err(RecipientError::Rejected)?;
+    aggregate_and_decrypt(params, session, epoch, canonical, posts, entries)
+}

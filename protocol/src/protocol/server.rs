@@ -1,0 +1,400 @@
+//! A server's part of a round: open and verify each envelope as it arrives, sum over the canonical set, answer once.
+//!
+//! Nothing is summed that was not verified, so a server can always open what it publishes: a client's bad opening is
+//! that client's fault and shows on arrival. A [`ServerRound`] answers one canonical set; the durable form of that
+//! rule, across crashes and restarts, is the host's.
+
+use super::client::envelope_context;
+use super::params::ProtocolParams;
+use crate::bulletin::{CanonicalSet, Envelope, ServerBulletinEntry, SumClaim, VerifiedPost};
+use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
+use crate::fault::{Attribution, Fault, Retry};
+use crate::ids::{ClientId, EnvelopeKeyDigest, RootDigest, ServerId, SessionId, SetDigest, tagged_sha256};
+use crate::pke::{self, OpenError};
+use crate::sig::SigningKey;
+use crate::wire::{DecodeError, DecodeWith};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A server's keys.
+#[derive(Debug)]
+pub struct ServerIdentity {
+    /// Its place in the epoch.
+    pub id: ServerId,
+    /// What opens the envelopes of this epoch.
+    pub envelope_key: pke::PrivateKey,
+    /// What signs its sums.
+    pub signing_key: SigningKey,
+}
+
+/// An envelope was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvelopeFault {
+    /// This client's envelope is in the sum already.
+    #[error("the envelope of client {client} was received before")]
+    AlreadyReceived {
+        /// The client.
+        client: ClientId,
+    },
+    /// The sealed opening does not open the root that the client signed.
+    #[error("the opening of client {client} does not open its commitment")]
+    BadOpening {
+        /// The client.
+        client: ClientId,
+        /// What is wrong with it.
+        #[source]
+        source: OpeningError,
+    },
+    /// The sealed bytes are no opening.
+    #[error("the opening of client {client} does not parse")]
+    MalformedOpening {
+        /// The client.
+        client: ClientId,
+        /// What is wrong with it.
+        #[source]
+        source: DecodeError,
+    },
+    /// The bytes are not those under the client's `env_root`: undelivered, to be fetched again.
+    #[error("the envelope delivered for client {client} is not the one it signed")]
+    NotInPost {
+        /// The client.
+        client: ClientId,
+    },
+    /// This server cannot open what is sealed to its own key: it must not complain about anybody.
+    #[error("server {server} fails its own envelope self-test")]
+    SelfTest {
+        /// The server.
+        server: ServerId,
+        /// What the self-test said.
+        #[source]
+        source: OpenError,
+    },
+    /// The client sealed to a key that is not this server's in this epoch, and signed that it did.
+    #[error("client {client} sealed to key {found}, this epoch's key is {expected}")]
+    StaleKey {
+        /// The client.
+        client: ClientId,
+        /// The key of this epoch.
+        expected: EnvelopeKeyDigest,
+        /// The key the client used.
+        found: EnvelopeKeyDigest,
+    },
+    /// The bytes that the client signed do not open.
+    #[error("the envelope of client {client} does not open")]
+    Unopenable {
+        /// The client.
+        client: ClientId,
+        /// What the opening said.
+        #[source]
+        source: OpenError,
+    },
+    /// Post and envelope belong to different clients.
+    #[error("an envelope of client {found} was paired with the post of client {expected}")]
+    WrongClient {
+        /// Whose post it is.
+        expected: ClientId,
+        /// Whose envelope it is.
+        found: ClientId,
+    },
+    /// The envelope is for another server.
+    #[error("an envelope for server {found} reached server {expected}")]
+    WrongServer {
+        /// This server.
+        expected: ServerId,
+        /// The addressee.
+        found: ServerId,
+    },
+    /// The post belongs to another session.
+    #[error("the post of client {client} was verified for another session")]
+    WrongSession {
+        /// The client.
+        client: ClientId,
+    },
+}
+
+impl Fault for EnvelopeFault {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::AlreadyReceived { .. } => "envelope_already_received",
+            Self::BadOpening { .. } => "envelope_bad_opening",
+            Self::MalformedOpening { .. } => "envelope_malformed_opening",
+            Self::NotInPost { .. } => "envelope_not_in_post",
+            Self::SelfTest { .. } => "envelope_self_test",
+            Self::StaleKey { .. } => "envelope_stale_key",
+            Self::Unopenable { .. } => "envelope_unopenable",
+            Self::WrongClient { .. } => "envelope_wrong_client",
+            Self::WrongServer { .. } => "envelope_wrong_server",
+            Self::WrongSession { .. } => "envelope_wrong_session",
+        }
+    }
+
+    /// A client is named only for bytes under its own signature.
+    fn attribution(&self) -> Attribution {
+        match self {
+            Self::BadOpening { client, .. }
+            | Self::MalformedOpening { client, .. }
+            | Self::StaleKey { client, .. }
+            | Self::Unopenable { client, .. } => Attribution::Client(*client),
+            Self::SelfTest { .. } => Attribution::Operator,
+            Self::AlreadyReceived { .. } | Self::WrongClient { .. } | Self::WrongSession { .. } => {
+                Attribution::Caller
+            }
+            Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        if matches!(self, Self::NotInPost { .. }) { Retry::SameRequest } else { Retry::Never }
+    }
+}
+
+/// A server did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerRoundError {
+    /// The set is larger than a round may be.
+    #[error("a canonical set of {got} clients, at most {max} are allowed")]
+    AboveMax {
+        /// Clients in the set.
+        got: u32,
+        /// Most clients.
+        max: u32,
+    },
+    /// This session was answered over another set. Two sums over different sets would reveal their difference.
+    #[error("this session was answered over set {answered}; it will not be answered over {asked}")]
+    AlreadyAnswered {
+        /// The set answered.
+        answered: SetDigest,
+        /// The set asked for.
+        asked: SetDigest,
+    },
+    /// The set is smaller than the anonymity floor.
+    #[error("a canonical set of {got} clients, the floor is {floor}")]
+    BelowFloor {
+        /// Clients in the set.
+        got: u32,
+        /// Fewest clients.
+        floor: u32,
+    },
+    /// A canonical client's envelope was refused.
+    #[error("an envelope of the canonical set was refused")]
+    Envelope(#[source] EnvelopeFault),
+    /// A canonical client's envelope has not arrived.
+    #[error("client {client} is in the canonical set but its envelope has not arrived")]
+    MissingClient {
+        /// The first such client.
+        client: ClientId,
+    },
+}
+
+impl Fault for ServerRoundError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::AboveMax { .. } => "server_above_max",
+            Self::AlreadyAnswered { .. } => "server_already_answered",
+            Self::BelowFloor { .. } => "server_below_floor",
+            Self::Envelope(fault) => fault.code(),
+            Self::MissingClient { .. } => "server_missing_client",
+        }
+    }
+
+    fn attribution(&self) -> Attribution {
+        match self {
+            Self::Envelope(fault) => fault.attribution(),
+            Self::AboveMax { .. } | Self::AlreadyAnswered { .. } | Self::BelowFloor { .. } => {
+                Attribution::Operator
+            }
+            Self::MissingClient { .. } => Attribution::Nobody,
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Envelope(fault) => fault.retry(),
+            Self::MissingClient { .. } => Retry::SameRequest,
+            Self::AboveMax { .. } | Self::AlreadyAnswered { .. } | Self::BelowFloor { .. } => Retry::Never,
+        }
+    }
+}
+
+/// Opens one client's envelope and verifies the opening against the root that the client signed.
+///
+/// # Errors
+/// Each way to fail has its own [`EnvelopeFault`]; a client is named only for bytes it signed, and only after this
+/// server has passed its self-test.
+pub fn unseal_opening(
+    identity: &ServerIdentity,
+    params: &ProtocolParams,
+    post: &VerifiedPost,
+    envelope: &Envelope,
+) -> Result<(FreshOpening, VerifiedOpening), EnvelopeFault> {
+    let client = post.client();
+    if envelope.client != client {
+        return Err(EnvelopeFault::WrongClient { expected: client, found: envelope.client });
+    }
+    if envelope.server != identity.id {
+        return Err(EnvelopeFault::WrongServer { expected: identity.id, found: envelope.server });
+    }
+    let statement = post.statement();
+    if !envelope.is_under(&statement.envelopes, params.servers()) {
+        return Err(EnvelopeFault::NotInPost { client });
+    }
+    let published = identity.envelope_key.public_key();
+    let expected = published.digest();
+    if envelope.key != expected {
+        return Err(EnvelopeFault::StaleKey { client, expected, found: envelope.key });
+    }
+    let context = envelope_context(params, &statement.session, client, identity.id, *post.root());
+    let blame = |fault: EnvelopeFault| {
+        // Test data only: it need not be unpredictable, and a fixed seed keeps this function deterministic.
+        let seed = tagged_sha256("panetiere/self-test/v1", &[&envelope.sealed]);
+        match identity.envelope_key.self_test(&published, &context, &mut ChaCha20Rng::from_seed(seed)) {
+            Ok(()) => fault,
+            Err(source) => EnvelopeFault::SelfTest { server: identity.id, source },
+        }
+    };
+    let bytes = pke::open(&identity.envelope_key, &context, &envelope.sealed)
+        .map_err(|source| blame(EnvelopeFault::Unopenable { client, source }))?;
+    let opening = FreshOpening::from_bytes_with(params.cs(), &bytes)
+        .map_err(|source| blame(EnvelopeFault::MalformedOpening { client, source }))?;
+    let verified = params
+        .cs()
+        .verify_fresh(identity.id.0, &opening, post.root())
+        .map_err(|source| blame(EnvelopeFault::BadOpening { client, source }))?;
+    Ok((opening, verified))
+}
+
+/// [`unseal_opening`] for many clients, in parallel; results in the order given.
+pub fn unseal_openings(
+    identity: &ServerIdentity,
+    params: &ProtocolParams,
+    items: &[(VerifiedPost, Envelope)],
+) -> Vec<Result<(FreshOpening, VerifiedOpening), EnvelopeFault>> {
+    items.par_iter().map(|(post, envelope)| unseal_opening(identity, params, post, envelope)).collect()
+}
+
+/// One server's running round.
+pub struct ServerRound {
+    params: Arc<ProtocolParams>,
+    session: SessionId,
+    identity: Arc<ServerIdentity>,
+    sum: OpeningSum,
+    /// What is in the sum, small enough to keep: an opening is recomputed from it should it have to come off again.
+    received: BTreeMap<ClientId, (FreshOpening, RootDigest)>,
+    answered: Option<ServerBulletinEntry>,
+}
+
+impl std::fmt::Debug for ServerRound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ServerRound(server {}, {} envelopes)", self.identity.id, self.received.len())
+    }
+}
+
+impl ServerRound {
+    /// A round in which nothing has arrived yet.
+    pub fn new(params: Arc<ProtocolParams>, session: SessionId, identity: Arc<ServerIdentity>) -> Self {
+        let sum = OpeningSum::new(params.cs());
+        Self { params, session, identity, sum, received: BTreeMap::new(), answered: None }
+    }
+
+    /// Opens, verifies and adds one client's envelope.
+    ///
+    /// # Errors
+    /// As [`unseal_opening`], and `AlreadyReceived` or `WrongSession`. The sum is then unchanged.
+    pub fn receive(&mut self, post: &VerifiedPost, envelope: &Envelope) -> Result<(), EnvelopeFault> {
+        let unsealed = unseal_opening(&self.identity, &self.params, post, envelope);
+        self.add(post, unsealed)
+    }
+
+    /// Adds an envelope that [`unseal_opening`] has opened and verified.
+    fn add(
+        &mut self,
+        post: &VerifiedPost,
+        unsealed: Result<(FreshOpening, VerifiedOpening), EnvelopeFault>,
+    ) -> Result<(), EnvelopeFault> {
+        let client = post.client();
+        if post.statement().session != self.session {
+            return Err(EnvelopeFault::WrongSession { client });
+        }
+        if self.received.contains_key(&client) || self.answered.is_some() {
+            return Err(EnvelopeFault::AlreadyReceived { client });
+        }
+        let (opening, verified) = unsealed?;
+        self.sum.add(&verified);
+        self.received.insert(client, (opening, *post.root()));
+        Ok(())
+    }
+
+    /// The signed sum over the canonical set: what came but is not in the set is taken off again.
+    ///
+    /// One set per round object: asked again for the same set it gives the same answer, for another it refuses.
+    ///
+    /// # Errors
+    /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive), `AlreadyAnswered`.
+    pub fn close(&mut self, canonical: &CanonicalSet) -> Result<ServerBulletinEntry, ServerRoundError> {
+        let asked = canonical.digest();
+        if let Some(entry) = &self.answered {
+            let answered = entry.claim().set;
+            return if answered == asked {
+                Ok(entry.clone())
+            } else {
+                Err(ServerRoundError::AlreadyAnswered { answered, asked })
+            };
+        }
+        let (got, floor, max) = (canonical.count(), self.params.min_clients(), self.params.max_clients());
+        if got < floor {
+            return Err(ServerRoundError::BelowFloor { got, floor });
+        }
+        if got > max {
+            return Err(ServerRoundError::AboveMax { got, max });
+        }
+        if let Some(&client) = canonical.clients().iter().find(|client| !self.received.contains_key(client)) {
+            return Err(ServerRoundError::MissingClient { client });
+        }
+        let surplus: Vec<ClientId> =
+            self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
+        for client in surplus {
+            let (opening, root) = self.received.remove(&client).expect("its key was just listed");
+            let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
+            self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+        }
+        let claim = SumClaim {
+            deployment: *self.params.deployment(),
+            epoch: *self.params.epoch(),
+            session: self.session,
+            crs: *self.params.crs_digest(),
+            server: self.identity.id,
+            set: asked,
+            clients: got,
+        };
+        let opening = self.sum.finish(self.identity.id.0);
+        let entry = ServerBulletinEntry::sign(claim, opening, &self.params, &self.identity.signing_key);
+        self.answered = Some(entry.clone());
+        Ok(entry)
+    }
+}
+
+/// A whole server round at once: verifies the canonical clients' envelopes in parallel and answers. Envelopes of other
+/// clients are ignored.
+///
+/// # Errors
+/// As [`ServerRound::receive`] (wrapped in `Envelope`) and [`ServerRound::close`].
+pub fn run_server_round(
+    params: &Arc<ProtocolParams>,
+    session: SessionId,
+    identity: &Arc<ServerIdentity>,
+    inbox: &[(VerifiedPost, Envelope)],
+    canonical: &CanonicalSet,
+) -> Result<ServerBulletinEntry, ServerRoundError> {
+    let mut round = ServerRound::new(Arc::clone(params), session, Arc::clone(identity));
+    let counted: Vec<_> =
+        inbox.iter().filter(|(post, _)| canonical.contains(post.client())).cloned().collect();
+    for ((post, _), unsealed) in counted.iter().zip(unseal_openings(identity, params, &counted)) {
+        round.add(post, unsealed).map_err(ServerRoundError::Envelope)?;
+    }
+    round.close(canonical)
+}
