@@ -4,6 +4,8 @@
 //! domain are different types ([`poly::Poly`]); all arithmetic goes through one table of kernels
 //! ([`backend::Kernels`]) chosen once by the caller.
 
+pub mod params;
+
 /// Degree of every ring: polynomials modulo X^2048 + 1.
 pub const N: usize = 2048;
 
