@@ -220,7 +220,7 @@ mod tests {
         if n < 2 {
             return false;
         }
-        if BASES.iter().any(|p| n % p == 0) {
+        if BASES.iter().any(|&p| n.is_multiple_of(p)) {
             return BASES.contains(&n);
         }
         let twos = (n - 1).trailing_zeros();
