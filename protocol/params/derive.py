@@ -26,6 +26,7 @@ INPUTS = [
 SIGMA_CENTI = 1572
 KAPPA, MU_CS = 5, 1
 PLAINTEXT_BITS = 35
+SLACK_COLUMNS, EXTRA_SYMBOLS = 2, 2  # section 8: slack of the sketch; length field and check symbol of a message
 
 
 def is_prime(n):
@@ -154,6 +155,13 @@ def limits(p):
     names = ["leaf digits in HVC", "node digits in HVC", "randomness in CS", "share digits in LANE", "node digits in LANE"]
     bridge = (p["cs"] // 2) // p["key_bound"]
     return [("digits and sums", min(digits + [wire])), ("key bridge", bridge)] + list(zip(names, digits)) + [("WIRE sums in u32", wire)]
+
+
+def sketch_polys(clients, message_bytes):
+    """Polynomials of a power-sum sketch: one count, `clients` + slack columns of every symbol and of the locator."""
+    columns = clients + SLACK_COLUMNS
+    symbols = -(-8 * message_bytes // PLAINTEXT_BITS) + EXTRA_SYMBOLS
+    return -(-(columns + 1 + symbols * columns) // N)
 
 
 def sets():

@@ -20,7 +20,7 @@ import pathlib
 import sys
 from decimal import Decimal, getcontext, localcontext
 
-from derive import SIGMA_CENTI, sets
+from derive import N, SIGMA_CENTI, sets, sketch_polys
 
 DIGITS = 100
 SLACK = Decimal(10) ** -60
@@ -125,9 +125,11 @@ def main(arguments):
     for name, what, table in tables:
         found = distances(weights, table)
         if not arguments:
-            print(f"{what}s, cut at {len(table)}, per sample:")
+            samples = N if what == "key" else N * sketch_polys(300, 16384)
+            print(f"{what}s, cut at {len(table)}: per sample, and in the {samples} samples of one client's {what if what == 'key' else 'ciphertext'}")
             for label, value in found.items():
-                print(f"  {label:36} 2^{log2(value):.1f}")
+                whole = "" if "variance" in label else f"2^{log2(samples * value):.1f}"
+                print(f"  {label:36} 2^{log2(value):.1f}   {whole}")
         if any(a > b for a, b in zip(table, table[1:])) or table[-1] >= SCALE:
             wrong.append(f"{name} does not increase to below 2^63")
         for label, most in BOUNDS.items():

@@ -22,19 +22,11 @@ import random
 import sys
 from bisect import bisect_right
 
-from derive import N, primes_below, sets
+from derive import N, primes_below, sets, sketch_polys
 from gaussian import cdt, folded_weights
 
 TARGET = -64.0
-SYMBOL_BITS, SLACK_COLUMNS, EXTRA_SYMBOLS = 35, 2, 2  # section 8: slack of the sketch; length field and check symbol
 GATE = 63 / 64
-
-
-def sketch_polys(clients, message_bytes):
-    """Polynomials of a power-sum sketch: one count, `clients` + slack columns of every symbol and of the locator."""
-    columns = clients + SLACK_COLUMNS
-    symbols = -(-8 * message_bytes // SYMBOL_BITS) + EXTRA_SYMBOLS
-    return -(-(columns + 1 + symbols * columns) // N)
 
 
 def log2_erfc(x):
