@@ -172,6 +172,12 @@ impl PrivateKey {
     }
 }
 
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(..)")
+    }
+}
+
 /// A server's encapsulation key: 1184 bytes, checked as FIPS 203 section 7.2 demands (length and modulus).
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey(EncapsulationKey768);

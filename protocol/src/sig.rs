@@ -106,6 +106,12 @@ impl SigningKey {
     }
 }
 
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(..)")
+    }
+}
+
 /// A verifying key: a point of P-256 other than the identity. Wire: 33 bytes, SEC 1 compressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct VerifyingKey(ecdsa::VerifyingKey);

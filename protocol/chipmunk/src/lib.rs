@@ -11,8 +11,6 @@ pub mod ring;
 pub mod secret;
 pub mod tree;
 
-pub mod params;
-
 /// Degree of every ring: polynomials modulo X^2048 + 1.
 pub const N: usize = 2048;
 

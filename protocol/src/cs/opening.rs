@@ -88,8 +88,8 @@ impl SummedLayout {
     pub const fn new(set: &ParameterSet, depth: usize, clients: u32) -> Self {
         Self {
             r_bound: set.beta * clients,
-            u_bound: set.cs_base / 2 * clients,
-            path_bound: set.hvc_base / 2 * clients,
+            u_bound: set.cs_digit() * clients,
+            path_bound: set.hvc_digit() * clients,
             kappa: set.kappa,
             depth,
         }

@@ -1,6 +1,6 @@
 //! The parameters of a deployment's rounds: what all parties must hold in common.
 
-use crate::bulletin::{ClientBulletinEntry, Envelope, Mode, PostStatement, ServerBulletinEntry};
+use crate::bulletin::{Envelope, Mode, PostStatement, ServerBulletinEntry};
 use crate::cs::{CsParams, SummedLayout};
 use crate::fault::{Attribution, Fault};
 use crate::ids::{CrsDigest, DeploymentId, EpochDigest};
@@ -404,6 +404,7 @@ pub fn round_wire_sizes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bulletin::ClientBulletinEntry;
     use chipmunk::params::{P300, P1000};
     use chipmunk::ring::backend;
 

@@ -314,25 +314,21 @@ fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) ->
     for (entry, verdict) in entries.iter().zip(verdicts) {
         let server = entry.claim().server;
         match verdict {
-            Err(error) if error.attribution() != Attribution::Server(server) => judged.discarded.push(error),
-            Err(error) => {
-                judged.culprits.entry(server).or_insert(error);
-            }
             Ok(share) => {
                 judged.shares.insert(server, share);
             }
-        }
-        if judged
-            .discarded
-            .last()
-            .is_none_or(|_| judged.shares.contains_key(&server) || judged.culprits.contains_key(&server))
-        {
-            // The signature covers claim and opening, so entries that differ in them are two statements.
-            if let Some(first) = signed.insert(server, entry)
-                && (first.claim() != entry.claim() || first.opening() != entry.opening())
-            {
-                judged.culprits.insert(server, VerifyError::DoubleSum { server });
+            Err(error) if error.attribution() == Attribution::Server(server) => {
+                judged.culprits.entry(server).or_insert(error);
             }
+            Err(error) => {
+                judged.discarded.push(error);
+                continue;
+            }
+        }
+        // The signature covers claim and opening, so entries that differ in them are two statements.
+        let first = *signed.entry(server).or_insert(entry);
+        if first.claim() != entry.claim() || first.opening() != entry.opening() {
+            judged.culprits.insert(server, VerifyError::DoubleSum { server });
         }
     }
     judged.shares.retain(|server, _| !judged.culprits.contains_key(server));
