@@ -1,3 +1,7 @@
 //! The host binary `panetiere`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    panetiere_host::cli::main()
+}

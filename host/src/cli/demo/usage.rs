@@ -1,0 +1,166 @@
+//! What can be wrong with the arguments and messages of `panetiere demo`.
+
+use super::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS, ParamsChoice};
+use panetiere::fault::{Attribution, Fault};
+use std::io;
+
+/// Something on the command line or in the messages has to change. The text is one line and says what.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UsageError {
+    /// More clients than the parameter set is for.
+    #[error("--clients {clients}: {} takes at most {}; {}", params.name(), params.max_clients(), way_out(*.params))]
+    ClientsAboveMax {
+        /// Clients asked for.
+        clients: u32,
+        /// The parameter set.
+        params: ParamsChoice,
+    },
+    /// Fewer clients than the servers' floor.
+    #[error(
+        "--clients {clients} is below the floor of {min_clients}: give at least {min_clients}, \
+         or a lower --min-clients"
+    )]
+    ClientsBelowFloor {
+        /// Clients asked for.
+        clients: u32,
+        /// The floor.
+        min_clients: u32,
+    },
+    /// A directory holds something that is no file.
+    #[error("--messages-dir: {path} is not a regular file; leave only files in the directory, one a message")]
+    DirectoryEntry {
+        /// The entry.
+        path: String,
+    },
+    /// No message at all.
+    #[error("{origin} holds no message: give at least one, or leave the option out for random messages")]
+    EmptyMessageList {
+        /// Where messages were looked for.
+        origin: String,
+    },
+    /// More bytes than all messages together may have.
+    #[error(
+        "{origin} has more than {limit} bytes, more than its senders can send: shorten it, or raise --bytes"
+    )]
+    InputTooLarge {
+        /// Most bytes that are read.
+        limit: u64,
+        /// What was to be read.
+        origin: String,
+    },
+    /// A message is longer than `--bytes`.
+    #[error("{message} has {bytes} bytes, more than --bytes {max}: shorten it, or give --bytes {bytes}")]
+    MessageTooLong {
+        /// Its length.
+        bytes: u64,
+        /// The longest allowed.
+        max: usize,
+        /// Which message.
+        message: String,
+    },
+    /// All clients are cover.
+    #[error("--cover {cover} leaves none of {clients} clients to send: give at most {}", clients.saturating_sub(1))]
+    NoSender {
+        /// Clients asked for.
+        clients: u32,
+        /// Clients that shall send nothing.
+        cover: u32,
+    },
+    /// Too many bytes for a demo.
+    #[error(
+        "{clients} clients of --bytes {bytes} are more than the demo's {MAX_PAYLOAD_BYTES} bytes a round: \
+         give --bytes {} or less, or fewer --clients",
+        MAX_PAYLOAD_BYTES / u64::from(*.clients)
+    )]
+    PayloadTooLarge {
+        /// Longest message asked for.
+        bytes: u64,
+        /// Clients asked for.
+        clients: u32,
+    },
+    /// Too many servers for a demo.
+    #[error("--servers {servers}: the demo runs at most {MAX_SERVERS}; give fewer")]
+    ServersAboveMax {
+        /// Servers asked for.
+        servers: u16,
+    },
+    /// The threshold cannot be reached.
+    #[error("--threshold {threshold} is above the {servers} servers: give {} to {servers}", servers / 2 + 1)]
+    ThresholdAboveServers {
+        /// Servers asked for.
+        servers: u16,
+        /// Threshold asked for.
+        threshold: u16,
+    },
+    /// Half of the servers or fewer would suffice, so two disjoint groups could each recover.
+    #[error(
+        "--threshold {threshold} is not more than half of {servers} servers: give {} to {servers}",
+        servers / 2 + 1
+    )]
+    ThresholdTooLow {
+        /// Servers asked for.
+        servers: u16,
+        /// Threshold asked for.
+        threshold: u16,
+    },
+    /// More messages than clients that send.
+    #[error(
+        "{origin} holds more messages than the {senders} clients that send: raise --clients, or lower --cover"
+    )]
+    TooManyMessages {
+        /// Where the messages come from.
+        origin: String,
+        /// Clients that send.
+        senders: usize,
+    },
+    /// A file or directory cannot be read.
+    #[error("cannot read {origin}: give {expected}")]
+    Unreadable {
+        /// What the option takes.
+        expected: &'static str,
+        /// What was to be read.
+        origin: String,
+        /// The operating system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A count that has to be positive is 0.
+    #[error("{option} 0: give at least 1")]
+    Zero {
+        /// The option.
+        option: &'static str,
+    },
+}
+
+fn way_out(params: ParamsChoice) -> &'static str {
+    match params {
+        ParamsChoice::P300 => "give fewer, or --params p1000",
+        ParamsChoice::P1000 => "give fewer",
+    }
+}
+
+impl Fault for UsageError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::ClientsAboveMax { .. } => "clients_above_max",
+            Self::ClientsBelowFloor { .. } => "clients_below_floor",
+            Self::DirectoryEntry { .. } => "directory_entry",
+            Self::EmptyMessageList { .. } => "empty_message_list",
+            Self::InputTooLarge { .. } => "input_too_large",
+            Self::MessageTooLong { .. } => "message_too_long",
+            Self::NoSender { .. } => "no_sender",
+            Self::PayloadTooLarge { .. } => "payload_too_large",
+            Self::ServersAboveMax { .. } => "servers_above_max",
+            Self::ThresholdAboveServers { .. } => "threshold_above_servers",
+            Self::ThresholdTooLow { .. } => "threshold_too_low",
+            Self::TooManyMessages { .. } => "too_many_messages",
+            Self::Unreadable { .. } => "unreadable",
+            Self::Zero { .. } => "zero",
+        }
+    }
+
+    fn attribution(&self) -> Attribution {
+        Attribution::Caller
+    }
+}

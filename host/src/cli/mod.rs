@@ -1,0 +1,124 @@
+//! The command line of `panetiere`.
+//!
+//! Results go to stdout, for people or with `--json` for programs; progress and errors go to stderr only. An error
+//! is at most three lines and says what to change. Exit codes: [`Exit`].
+
+pub mod demo;
+pub mod progress;
+pub mod terminal;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use std::process::ExitCode;
+
+/// Anonymous broadcast: real messages in, the same messages out, unlinked from their senders. Not audited.
+#[derive(Parser)]
+#[command(name = "panetiere", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Run a whole round in this process, check what comes out, then run it again with a server that lies
+    Demo(demo::args::Args),
+}
+
+/// How a run of the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: everything held.
+    Ok,
+    /// 1: something failed, or the result is not what it must be.
+    Failed,
+    /// 2: the command line or an input file has to change.
+    Usage,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Ok => Self::from(0),
+            Exit::Failed => Self::from(1),
+            Exit::Usage => Self::from(2),
+        }
+    }
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(Cli { command: Command::Demo(args) }) => demo::execute(&args).into(),
+        Err(error) => explain(&error).into(),
+    }
+}
+
+/// Prints what clap has to say: help and version in full, an error in at most three lines.
+fn explain(error: &clap::Error) -> Exit {
+    match error.kind() {
+        // Nobody is left to tell if stdout or stderr is closed.
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            Exit::Ok
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Exit::Usage
+        }
+        _ => {
+            terminal::print_stderr(&condense(&error.render().to_string()));
+            Exit::Usage
+        }
+    }
+}
+
+/// The first two telling lines of clap's error text, and where to read on.
+fn condense(rendered: &str) -> String {
+    let mut lines: Vec<String> = rendered
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .take(2)
+        .map(terminal::escape)
+        .collect();
+    lines.push("see: panetiere help [COMMAND]".to_owned());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn clap_errors_are_three_lines_that_name_the_argument() {
+        for (arguments, names) in [
+            (vec!["demo", "--clients", "many"], "--clients"),
+            (vec!["demo", "--clients", "-3"], "-3"),
+            (vec!["demo", "--servers", "65536"], "--servers"),
+            (vec!["demo", "--params", "p9"], "--params"),
+            (vec!["demo", "--seed", "00"], "--seed"),
+            (vec!["demo", "--colour"], "--colour"),
+            (vec!["demo", "--messages", "a", "--messages-dir", "b"], "--messages-dir"),
+            (vec!["demo", "--clients", "a\u{1b}[2J\nb\nc\nd\ne"], "'a"),
+            (vec!["demo", "--bytes"], "--bytes"),
+            (vec!["dmeo"], "dmeo"),
+        ] {
+            let error = Cli::try_parse_from(std::iter::once("panetiere").chain(arguments.iter().copied()))
+                .err()
+                .expect("no such command line");
+            assert_ne!(error.kind(), ErrorKind::DisplayHelp);
+            let text = condense(&error.render().to_string());
+            assert!(text.lines().count() <= 3, "{arguments:?}: {text}");
+            assert!(text.starts_with("error: ") && text.contains(names), "{arguments:?}: {text}");
+            assert!(!text.contains('\u{1b}'), "{text}");
+        }
+    }
+}

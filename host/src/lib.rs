@@ -1,0 +1,3 @@
+//! The host side of Panetière: what the binaries of this package share.
+
+pub mod cli;

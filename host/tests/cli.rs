@@ -1,0 +1,113 @@
+//! The program `panetiere` as a user meets it: exit codes and what it says about bad input.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn panetiere(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_panetiere")).args(arguments).output().expect("the program starts")
+}
+
+/// Exit code 2, nothing on stdout, at most three lines on stderr of which the first is the error and says `telling`.
+fn assert_usage_error(arguments: &[&str], telling: &str) {
+    let output = panetiere(arguments);
+    let stderr = String::from_utf8(output.stderr).expect("errors are UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert!(stderr.lines().count() <= 3, "{arguments:?}: {stderr}");
+    assert!(stderr.starts_with("error: ") && stderr.contains(telling), "{arguments:?}: {stderr}");
+    assert!(stderr.chars().all(|c| c == '\n' || !c.is_control()), "{arguments:?}: {stderr}");
+}
+
+fn temporary(name: &str, contents: &[u8]) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, contents).expect("the target directory is writable");
+    path.to_str().expect("the target directory has a UTF-8 path").to_owned()
+}
+
+#[test]
+fn bad_counts_are_usage_errors_with_and_without_json() {
+    for (options, telling) in [
+        ("--clients 0", "--clients 0"),
+        ("--servers 0", "--servers 0"),
+        ("--bytes 0", "--bytes 0"),
+        ("--min-clients 0", "--min-clients 0"),
+        ("--threshold 0", "--threshold 0"),
+        ("--servers 4 --threshold 2", "give 3 to 4"),
+        ("--servers 4 --threshold 5", "give 3 to 4"),
+        ("--clients 1", "at least 2"),
+        ("--clients 4 --min-clients 5", "at least 5"),
+        ("--clients 301", "at most 300"),
+        ("--clients 1001 --params p1000", "at most 1000"),
+        ("--clients 4 --cover 4", "at most 3"),
+        ("--clients 4294967296", "--clients"),
+        ("--clients -1", "-1"),
+        ("--clients 1.5", "--clients"),
+        ("--servers many", "--servers"),
+        ("--params p2", "--params"),
+        ("--seed 12", "64 hex digits"),
+        ("--bytes 99999999999", "--bytes"),
+        ("--unknown", "--unknown"),
+    ] {
+        let mut arguments = vec!["demo"];
+        arguments.extend(options.split(' '));
+        assert_usage_error(&arguments, telling);
+        arguments.push("--json");
+        assert_usage_error(&arguments, telling);
+    }
+}
+
+#[test]
+fn bad_message_files_are_usage_errors() {
+    let empty = temporary("empty", b"");
+    assert_usage_error(&["demo", "--messages", &empty], "holds no message");
+    let long = temporary("long", b"short\nmuch longer\n");
+    assert_usage_error(&["demo", "--messages", &long, "--bytes", "5"], "line 2");
+    assert_usage_error(
+        &["demo", "--messages", &long, "--clients", "2", "--cover", "1"],
+        "more messages than",
+    );
+    assert_usage_error(&["demo", "--messages", "/nonexistent/list"], "/nonexistent/list");
+    assert_usage_error(&["demo", "--messages-dir", "/nonexistent/dir"], "No such file");
+    assert_usage_error(&["demo", "--messages", "/"], "cannot read --messages /");
+    assert_usage_error(&["demo", "--messages", "/dev/zero"], "more than");
+    assert_usage_error(&["demo", "--messages", "no\nsuch\nfile\n\u{1b}[2J"], r"no\nsuch\nfile\n\u{1b}[2J");
+    assert_usage_error(&["demo", "--messages", &long, "--messages-dir", "/"], "--messages-dir");
+}
+
+#[test]
+fn help_and_version_succeed_and_list_every_option() {
+    let help = panetiere(&["demo", "--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(help.stderr.is_empty());
+    let text = String::from_utf8(help.stdout).unwrap();
+    for option in [
+        "--clients",
+        "--cover",
+        "--servers",
+        "--threshold",
+        "--min-clients",
+        "--bytes",
+        "--messages",
+        "--messages-dir",
+        "--seed",
+        "--params",
+        "--json",
+    ] {
+        assert!(text.contains(&format!("{option} ")) || text.contains(&format!("{option}\n")), "{option}");
+    }
+    let version = panetiere(&["--version"]);
+    assert_eq!(version.status.code(), Some(0));
+    assert_eq!(
+        String::from_utf8(version.stdout).unwrap(),
+        format!("panetiere {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn no_command_is_a_usage_error_that_shows_the_commands() {
+    let output = panetiere(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    assert!(String::from_utf8(output.stderr).unwrap().contains("demo"));
+}
