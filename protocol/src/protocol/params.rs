@@ -1,6 +1,7 @@
 //! The parameters of a deployment's rounds: what all parties must hold in common.
 
 use crate::bulletin::{Envelope, Mode, PostStatement, ServerBulletinEntry};
+use crate::channel::{ChannelParams, Encoding};
 use crate::cs::{CsParams, SummedLayout};
 use crate::fault::{Attribution, Fault};
 use crate::ids::{CrsDigest, DeploymentId, EpochDigest};
@@ -121,6 +122,17 @@ pub struct Dimensions {
     pub polys: u32,
     /// The plaintext modulus.
     pub plaintext: Plaintext,
+}
+
+impl Dimensions {
+    /// The shape of rounds that carry this payload encoding.
+    pub fn for_channel(channel: &ChannelParams, servers: u16, threshold: u16) -> Self {
+        let polys = u32::try_from(channel.n_polys()).unwrap_or(u32::MAX);
+        let plaintext = match channel.encoding() {
+            Encoding::Sketch => Plaintext::Prime,
+        };
+        Self { servers, threshold, polys, plaintext }
+    }
 }
 
 /// Any k of n lanes carry a ciphertext.

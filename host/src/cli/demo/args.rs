@@ -3,6 +3,8 @@
 use super::messages::{self, Bounds, MessageSource, NamedMessage};
 use super::seed::Seed;
 use super::usage::UsageError;
+use panetiere::sss::default_threshold;
+use panetiere_chipmunk::params::{P300, P1000, ParameterSet};
 use std::path::PathBuf;
 
 /// Servers a demo will run at most: a guard against a mistyped number, not a bound of the protocol.
@@ -11,6 +13,9 @@ pub const MAX_SERVERS: u16 = 64;
 /// Bytes of message space that all clients of a demo may have together, 64 MiB. Every client posts a ciphertext
 /// about that long; the largest published cell, 300 clients of 16 KiB, is under 5 MiB.
 pub const MAX_PAYLOAD_BYTES: u64 = 64 << 20;
+
+/// Smallest floor there may be: the sum of one client's vector is that client's vector.
+pub const MIN_FLOOR: u32 = 2;
 
 /// Arguments of `panetiere demo`, each well formed by itself.
 #[derive(clap::Args, Clone, Debug)]
@@ -71,20 +76,22 @@ pub enum ParamsChoice {
 }
 
 impl ParamsChoice {
+    /// The set.
+    pub const fn set(self) -> &'static ParameterSet {
+        match self {
+            Self::P300 => &P300,
+            Self::P1000 => &P1000,
+        }
+    }
+
     /// Most clients a round may have under this set.
     pub const fn max_clients(self) -> u32 {
-        match self {
-            Self::P300 => 300,
-            Self::P1000 => 1000,
-        }
+        self.set().rho_max
     }
 
     /// The set's name on the command line.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::P300 => "p300",
-            Self::P1000 => "p1000",
-        }
+        self.set().name
     }
 }
 
@@ -99,7 +106,7 @@ pub struct DemoConfig {
     pub messages: Vec<Vec<u8>>,
     /// Longest message, in bytes, at least 1.
     pub message_bytes: usize,
-    /// Smallest round that a server takes part in, at least 1.
+    /// Smallest round that a server takes part in, at least 2.
     pub min_clients: u32,
     /// The parameter set.
     pub params: ParamsChoice,
@@ -151,6 +158,11 @@ impl DemoConfig {
         self.clients - self.sent()
     }
 
+    /// Messages that the round's encoding has room for: one a client, as nobody knows beforehand who sends.
+    pub fn capacity(&self) -> usize {
+        count(self.clients)
+    }
+
     /// Messages sent.
     pub fn sent(&self) -> u32 {
         u32::try_from(self.messages.len()).expect("there is at most one message a client")
@@ -169,11 +181,6 @@ impl DemoConfig {
     }
 }
 
-/// All but two servers, but always a majority: `max(floor(S/2) + 1, S - 2)`.
-pub fn default_threshold(servers: u16) -> u16 {
-    (servers / 2).saturating_add(1).max(servers.saturating_sub(2))
-}
-
 fn count(number: u32) -> usize {
     usize::try_from(number).expect("the host runs on targets with at least 32 bits")
 }
@@ -189,11 +196,13 @@ fn check_counts(args: &Args) -> Result<(), UsageError> {
         ("--clients", args.clients == 0),
         ("--servers", args.servers == 0),
         ("--bytes", args.bytes == 0),
-        ("--min-clients", args.min_clients == 0),
     ] {
         if is_zero {
             return Err(UsageError::Zero { option });
         }
+    }
+    if args.min_clients < MIN_FLOOR {
+        return Err(UsageError::FloorTooLow { min_clients: args.min_clients });
     }
     if args.clients > max_clients {
         return Err(UsageError::ClientsAboveMax { clients: args.clients, params: args.params });
@@ -282,25 +291,6 @@ mod tests {
     }
 
     #[test]
-    fn default_threshold_is_a_majority_and_all_but_two() {
-        for (servers, threshold) in [
-            (1, 1),
-            (2, 2),
-            (3, 2),
-            (4, 3),
-            (5, 3),
-            (6, 4),
-            (7, 5),
-            (8, 6),
-            (16, 14),
-            (u16::MAX, u16::MAX - 2),
-        ] {
-            assert_eq!(default_threshold(servers), threshold, "{servers} servers");
-        }
-        assert_eq!(default_threshold(0), 1);
-    }
-
-    #[test]
     fn senders_without_a_message_send_cover_and_that_is_said() {
         let options = "--clients 10 --cover 3";
         let config = config_of(options, &["a", "", "a"]).unwrap();
@@ -334,7 +324,7 @@ mod tests {
             ("--clients 0", "zero", "--clients 0: give at least 1"),
             ("--servers 0", "zero", "--servers 0: give at least 1"),
             ("--bytes 0", "zero", "--bytes 0: give at least 1"),
-            ("--min-clients 0", "zero", "--min-clients 0: give at least 1"),
+            ("--min-clients 1", "floor_too_low", "at least 2"),
             ("--clients 301", "clients_above_max", "at most 300; give fewer, or --params p1000"),
             ("--clients 1001 --params p1000", "clients_above_max", "at most 1000; give fewer"),
             ("--clients 1", "clients_below_floor", "give at least 2"),
@@ -362,7 +352,7 @@ mod tests {
         for options in [
             "--clients 300 --bytes 1",
             "--clients 1000 --params p1000 --bytes 1",
-            "--clients 1 --min-clients 1",
+            "--clients 2 --min-clients 2",
             "--clients 6 --min-clients 6",
             "--cover 15",
             "--servers 64",

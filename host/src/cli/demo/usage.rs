@@ -1,6 +1,6 @@
 //! What can be wrong with the arguments and messages of `panetiere demo`.
 
-use super::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS, ParamsChoice};
+use super::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS, MIN_FLOOR, ParamsChoice};
 use panetiere::fault::{Attribution, Fault};
 use std::io;
 
@@ -38,6 +38,12 @@ pub enum UsageError {
     EmptyMessageList {
         /// Where messages were looked for.
         origin: String,
+    },
+    /// A floor that protects nobody.
+    #[error("--min-clients {min_clients}: the floor is at least {MIN_FLOOR}, as the sum of one vector is that vector")]
+    FloorTooLow {
+        /// The floor asked for.
+        min_clients: u32,
     },
     /// More bytes than all messages together may have.
     #[error(
@@ -147,6 +153,7 @@ impl Fault for UsageError {
             Self::ClientsBelowFloor { .. } => "clients_below_floor",
             Self::DirectoryEntry { .. } => "directory_entry",
             Self::EmptyMessageList { .. } => "empty_message_list",
+            Self::FloorTooLow { .. } => "floor_too_low",
             Self::InputTooLarge { .. } => "input_too_large",
             Self::MessageTooLong { .. } => "message_too_long",
             Self::NoSender { .. } => "no_sender",
