@@ -4,7 +4,7 @@ use super::messages::{self, Bounds, MessageSource, NamedMessage};
 use super::seed::Seed;
 use super::usage::UsageError;
 use panetiere::sss::default_threshold;
-use panetiere_chipmunk::params::{P300, P1000, ParameterSet};
+use chipmunk::params::{P300, P1000, ParameterSet};
 use std::path::PathBuf;
 
 /// Servers a demo will run at most: a guard against a mistyped number, not a bound of the protocol.

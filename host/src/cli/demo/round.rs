@@ -17,7 +17,7 @@ use panetiere::protocol::{
 use panetiere::sig::{SigningKey, VerifyingKey};
 use panetiere::wire::{Decode, DecodeWith, Encode};
 use panetiere::{merkle, pke};
-use panetiere_chipmunk::ring::backend::Simd;
+use chipmunk::ring::backend::Simd;
 use rand_core::Rng;
 use rayon::prelude::*;
 use std::sync::Arc;
