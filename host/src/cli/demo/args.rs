@@ -3,8 +3,8 @@
 use super::messages::{self, Bounds, MessageSource, NamedMessage};
 use super::seed::Seed;
 use super::usage::UsageError;
-use panetiere::sss::default_threshold;
 use chipmunk::params::{P300, P1000, ParameterSet};
+use panetiere::sss::default_threshold;
 use std::path::PathBuf;
 
 /// Servers a demo will run at most: a guard against a mistyped number, not a bound of the protocol.
@@ -192,11 +192,9 @@ fn source(args: &Args) -> Option<MessageSource> {
 
 fn check_counts(args: &Args) -> Result<(), UsageError> {
     let max_clients = args.params.max_clients();
-    for (option, is_zero) in [
-        ("--clients", args.clients == 0),
-        ("--servers", args.servers == 0),
-        ("--bytes", args.bytes == 0),
-    ] {
+    for (option, is_zero) in
+        [("--clients", args.clients == 0), ("--servers", args.servers == 0), ("--bytes", args.bytes == 0)]
+    {
         if is_zero {
             return Err(UsageError::Zero { option });
         }

@@ -4,20 +4,21 @@ use super::args::DemoConfig;
 use super::report::{DemoReport, Difference, Measures, Message, RoundReport, culprit};
 use crate::cli::progress::Progress;
 use anyhow::{Context, anyhow, bail};
+use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, EpochServer, ServerBulletinEntry, SignedPost, VerifiedPost,
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, EpochServer, ServerBulletinEntry, SignedPost,
+    VerifiedPost,
 };
 use panetiere::channel::{self, ChannelParams};
 use panetiere::cs::OpeningSum;
 use panetiere::ids::{ClientId, DeploymentId, EpochId, ServerId, SessionId};
 use panetiere::protocol::{
-    ClientRound, Culprit, Deployment, Dimensions, Phase, PostSum, ProtocolParams, RecipientError, Recovered, RejectReason,
-    ServerIdentity, ServerRound, decrypt_aggregate, run_client_round, unseal_opening,
+    ClientRound, Culprit, Deployment, Dimensions, Phase, PostSum, ProtocolParams, RecipientError, Recovered,
+    RejectReason, ServerIdentity, ServerRound, decrypt_aggregate, run_client_round, unseal_opening,
 };
 use panetiere::sig::{SigningKey, VerifyingKey};
 use panetiere::wire::{Decode, DecodeWith, Encode};
 use panetiere::{merkle, pke};
-use chipmunk::ring::backend::Simd;
 use rand_core::Rng;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -140,7 +141,8 @@ fn collect<'a>(
     links: &mut Measures<u64>,
 ) -> anyhow::Result<Collected<'a>> {
     let Common { params, session, servers, clients, epoch, .. } = common;
-    let rounds = servers.iter().map(|s| ServerRound::new(Arc::clone(params), *session, Arc::clone(s))).collect();
+    let rounds =
+        servers.iter().map(|s| ServerRound::new(Arc::clone(params), *session, Arc::clone(s))).collect();
     let posts = PostSum::new(params, *session, &common.canonical);
     let mut collected = Collected { rounds, lie: OpeningSum::new(params.cs()), posts };
     let keys = epoch.envelope_keys();
@@ -217,7 +219,8 @@ impl Sent {
 
 /// The key that admission has bound to this client.
 fn admitted(common: &Common, client: ClientId) -> anyhow::Result<VerifyingKey> {
-    let key = common.clients.get(index(client.0)).ok_or_else(|| anyhow!("client {client} was never admitted"))?;
+    let key =
+        common.clients.get(index(client.0)).ok_or_else(|| anyhow!("client {client} was never admitted"))?;
     Ok(key.verifying_key())
 }
 
@@ -268,7 +271,9 @@ fn recover(
             phases.add("recipient decode", started.elapsed());
             (messages, culprits)
         }
-        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. })) => (Vec::new(), culprits),
+        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. })) => {
+            (Vec::new(), culprits)
+        }
         Err(error) => bail!(anyhow::Error::from(error).context("the round was not recovered")),
     };
     bar.advance(1);

@@ -40,7 +40,9 @@ pub enum UsageError {
         origin: String,
     },
     /// A floor that protects nobody.
-    #[error("--min-clients {min_clients}: the floor is at least {MIN_FLOOR}, as the sum of one vector is that vector")]
+    #[error(
+        "--min-clients {min_clients}: the floor is at least {MIN_FLOOR}, as the sum of one vector is that vector"
+    )]
     FloorTooLow {
         /// The floor asked for.
         min_clients: u32,
