@@ -18,23 +18,37 @@ pub struct Prime {
     ntt: Option<NttTables>,
 }
 
-/// Twiddle factors in bit-reversed order, each with its Shoup companion floor(w * 2^32 / q).
+/// What the transform of one prime needs.
 #[derive(Debug)]
 pub struct NttTables {
     /// The primitive 4096-th root of unity that fixes the order of the slots.
     pub psi: u32,
-    /// `psi^bitrev(i)`.
-    pub forward: Box<[u32]>,
-    /// Companions of `forward`.
-    pub forward_shoup: Box<[u32]>,
-    /// `psi^-bitrev(i)`.
-    pub inverse: Box<[u32]>,
-    /// Companions of `inverse`.
-    pub inverse_shoup: Box<[u32]>,
+    /// Powers of psi.
+    pub forward: Twiddles,
+    /// Powers of 1/psi.
+    pub inverse: Twiddles,
     /// 2048^-1 mod q.
     pub n_inverse: u32,
     /// Companion of `n_inverse`.
     pub n_inverse_shoup: u32,
+}
+
+/// Twiddle factors of one direction, each with its Shoup companion floor(w * 2^32 / q).
+///
+/// The companion tables are one word longer: vector code also reads them from the second word on, which brings the
+/// companions of odd lanes to even ones.
+#[derive(Debug)]
+pub struct Twiddles {
+    /// `root^bitrev(i)`: the stage with `blocks` blocks takes entries `blocks..2*blocks`, one a block.
+    pub w: Box<[u32]>,
+    /// Companions of `w`.
+    pub companion: Box<[u32]>,
+    /// The last two stages again, in the order of code that transposes 64 residues into 8 registers of 8 lanes, lane l
+    /// holding residues 8l to 8l+7: first `w[512 + 16g + 2l + h]`, sorted by g, h, l, then
+    /// `w[1024 + 32g + 4l + h]`, sorted likewise.
+    pub columns: Box<[u32]>,
+    /// Companions of `columns`.
+    pub columns_companion: Box<[u32]>,
 }
 
 impl Prime {
@@ -167,25 +181,37 @@ impl NttTables {
             .map(|base| prime.pow(base, u64::from(prime.q - 1) / (2 * N as u64)))
             .find(|&candidate| prime.pow(candidate, N as u64) == prime.q - 1)
             .expect("4096 divides q-1, so a primitive 4096-th root exists");
-        let table = |root: u32| -> Box<[u32]> {
-            let mut powers = vec![1u32; N];
-            for i in 1..N {
-                powers[i] = prime.mul(powers[i - 1], root);
-            }
-            (0..N as u32).map(|i| powers[(i.reverse_bits() >> (32 - LOG_N)) as usize]).collect()
-        };
-        let forward = table(psi);
-        let inverse = table(prime.inverse(psi));
-        let companions = |w: &[u32]| w.iter().map(|&w| prime.shoup(w)).collect();
         let n_inverse = prime.inverse(N as u32);
         Self {
             psi,
-            forward_shoup: companions(&forward),
-            inverse_shoup: companions(&inverse),
-            forward,
-            inverse,
+            forward: Twiddles::new(prime, psi),
+            inverse: Twiddles::new(prime, prime.inverse(psi)),
             n_inverse,
             n_inverse_shoup: prime.shoup(n_inverse),
+        }
+    }
+}
+
+impl Twiddles {
+    fn new(prime: &Prime, root: u32) -> Self {
+        let mut powers = vec![1u32; N];
+        for i in 1..N {
+            powers[i] = prime.mul(powers[i - 1], root);
+        }
+        let w: Box<[u32]> =
+            (0..N as u32).map(|i| powers[(i.reverse_bits() >> (32 - LOG_N)) as usize]).collect();
+        let mut columns = Vec::with_capacity(N / 4 + N / 2);
+        for per_lane in [2, 4] {
+            for block in w[N / 8 * per_lane..][..N / 8 * per_lane].chunks_exact(8 * per_lane) {
+                columns.extend((0..per_lane).flat_map(|h| block[h..].iter().step_by(per_lane)));
+            }
+        }
+        let companions = |w: &[u32]| w.iter().map(|&w| prime.shoup(w)).chain([0]).collect();
+        Self {
+            companion: companions(&w),
+            columns_companion: companions(&columns),
+            columns: columns.into_boxed_slice(),
+            w,
         }
     }
 }

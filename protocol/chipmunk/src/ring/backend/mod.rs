@@ -3,7 +3,13 @@
 //! A back-end is one table of function pointers. Every back-end returns identical bits; the scalar one is the oracle
 //! of the others. The choice is the caller's and is made once.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod scalar;
+#[cfg(test)]
+mod tests;
 
 use super::modulus::Prime;
 use std::fmt;
@@ -49,12 +55,18 @@ impl fmt::Debug for Kernels {
 pub enum Simd {
     /// Portable code.
     Scalar,
+    /// x86-64 with AVX2 and FMA (2013 and later).
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, DQ, VL, IFMA and VBMI (Ice Lake, Zen 4 and later).
+    Avx512,
 }
 
 impl fmt::Display for Simd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
         })
     }
 }
@@ -64,31 +76,73 @@ impl fmt::Display for Simd {
 #[error("no SIMD back-end `{asked}` here; available: {available}")]
 pub struct UnavailableSimd {
     asked: String,
-    available: &'static str,
+    available: String,
 }
 
 impl FromStr for Simd {
     type Err = UnavailableSimd;
+
+    /// The back-end of this name, if this CPU runs it. Another one is never put in its place.
     fn from_str(name: &str) -> Result<Self, UnavailableSimd> {
-        match name {
-            "scalar" => Ok(Self::Scalar),
-            _ => Err(UnavailableSimd { asked: name.to_owned(), available: "scalar" }),
-        }
+        Self::available().find(|simd| simd.to_string() == name).ok_or_else(|| UnavailableSimd {
+            asked: name.to_owned(),
+            available: Self::available().map(|simd| simd.to_string()).collect::<Vec<_>>().join(", "),
+        })
     }
 }
 
 impl Simd {
+    /// Every back-end, slowest first.
+    const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+
     /// The kernels of this back-end.
-    pub const fn kernels(self) -> &'static Kernels {
+    ///
+    /// # Panics
+    /// If this CPU cannot run them: [`detect`](Self::detect), [`available`](Self::available) and `from_str` never
+    /// return such a value.
+    pub fn kernels(self) -> &'static Kernels {
+        self.table().unwrap_or_else(|| panic!("this CPU does not run the back-end `{self}`"))
+    }
+
+    /// The kernels, if this CPU runs them: the only way to the tables of the vector back-ends, and the detection that
+    /// their dispatch relies on.
+    fn table(self) -> Option<&'static Kernels> {
         match self {
-            Self::Scalar => scalar(),
+            Self::Scalar => Some(scalar()),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => avx2::detected().then_some(&avx2::KERNELS),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => avx512::detected().then_some(&avx512::KERNELS),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 => None,
         }
     }
 
-    /// The fastest back-end of this CPU.
-    pub const fn detect() -> Self {
-        Self::Scalar
+    /// The back-ends that this CPU runs, slowest first.
+    pub fn available() -> impl DoubleEndedIterator<Item = Self> {
+        Self::ALL.into_iter().filter(|simd| simd.table().is_some())
     }
+
+    /// The fastest back-end of this CPU.
+    pub fn detect() -> Self {
+        Self::available().next_back().expect("the portable back-end runs everywhere")
+    }
+}
+
+/// A slice cut into registers.
+///
+/// # Panics
+/// If something is left over: kernels take whole registers.
+fn registers<const LANES: usize, T>(x: &[T]) -> &[[T; LANES]] {
+    let (registers, rest) = x.as_chunks();
+    assert!(rest.is_empty(), "{} is no multiple of {LANES}", x.len());
+    registers
+}
+
+/// Like [`registers`], for writing.
+fn registers_mut<const LANES: usize, T>(x: &mut [T]) -> &mut [[T; LANES]] {
+    assert!(x.len().is_multiple_of(LANES), "{} is no multiple of {LANES}", x.len());
+    x.as_chunks_mut().0
 }
 
 /// The portable back-end.

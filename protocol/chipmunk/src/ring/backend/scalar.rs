@@ -41,7 +41,7 @@ fn ntt_forward(prime: &Prime, a: &mut [u32]) {
     while blocks < N {
         half /= 2;
         let twiddles =
-            tables.forward[blocks..2 * blocks].iter().zip(&tables.forward_shoup[blocks..2 * blocks]);
+            tables.forward.w[blocks..2 * blocks].iter().zip(&tables.forward.companion[blocks..2 * blocks]);
         for (block, (&w, &companion)) in a.chunks_exact_mut(2 * half).zip(twiddles) {
             let (low, high) = block.split_at_mut(half);
             for (x, y) in low.iter_mut().zip(high) {
@@ -67,7 +67,7 @@ fn ntt_inverse(prime: &Prime, a: &mut [u32]) {
     let mut blocks = N / 2;
     while blocks >= 1 {
         let twiddles =
-            tables.inverse[blocks..2 * blocks].iter().zip(&tables.inverse_shoup[blocks..2 * blocks]);
+            tables.inverse.w[blocks..2 * blocks].iter().zip(&tables.inverse.companion[blocks..2 * blocks]);
         for (block, (&w, &companion)) in a.chunks_exact_mut(2 * half).zip(twiddles) {
             let (low, high) = block.split_at_mut(half);
             for (x, y) in low.iter_mut().zip(high) {

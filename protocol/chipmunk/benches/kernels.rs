@@ -1,0 +1,103 @@
+//! Times every kernel of every back-end of this CPU: nanoseconds a call, the best of many batches, next to the clock
+//! that a chain of dependent additions shows in the same run. `cargo bench -p panetiere-chipmunk --bench kernels`.
+
+use chipmunk::N;
+use chipmunk::params::P300;
+use chipmunk::ring::backend::{Kernels, Simd};
+use chipmunk::ring::modulus::Prime;
+use chipmunk::ring::sample::Gaussian;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Calls per timed batch.
+const BATCH: u32 = 16;
+
+/// Time spent on each kernel.
+const BUDGET: Duration = Duration::from_millis(60);
+
+/// The best time of one call, in nanoseconds.
+fn best(mut call: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    let mut best = f64::INFINITY;
+    while start.elapsed() < BUDGET {
+        let batch = Instant::now();
+        (0..BATCH).for_each(|_| call());
+        best = best.min(batch.elapsed().as_secs_f64() * 1e9 / f64::from(BATCH));
+    }
+    best
+}
+
+/// Clock rate in GHz: a chain of dependent one-cycle operations.
+fn clock() -> f64 {
+    const LINKS: u32 = 4096;
+    let (a, b) = (black_box(0x9E37_79B9_7F4A_7C15u64), black_box(0x1234_5678_9ABC_DEF1u64));
+    let mut x = a;
+    let ns = best(|| {
+        // Alternating, so that the compiler cannot shorten it: two links an iteration.
+        for _ in 0..LINKS / 2 {
+            x = (x ^ a).wrapping_add(b);
+        }
+        x = black_box(x);
+    });
+    f64::from(LINKS) / ns
+}
+
+struct Input {
+    words: Vec<u64>,
+    a: Vec<u32>,
+    b: Vec<u32>,
+    signed: Vec<i32>,
+}
+
+impl Input {
+    fn new(q: u32) -> Self {
+        let mut state = 1u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state ^ state >> 29
+        };
+        let mut residues =
+            || (0..N).map(|_| u32::try_from((draw() >> 1) % u64::from(q)).expect("a residue")).collect();
+        let (a, b): (Vec<u32>, Vec<u32>) = (residues(), residues());
+        let signed = a.iter().map(|&a| (a % 289).cast_signed() - 144).collect();
+        Self { words: (0..N).map(|_| draw()).collect(), a, b, signed }
+    }
+}
+
+fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
+    for (name, q) in [("24 bit", P300.kahe[0]), ("30 bit", P300.cs_aux[0])] {
+        let prime = Prime::new(q);
+        let Input { words, a, b, signed } = Input::new(q);
+        let (mut out, mut acc) = (a.clone(), vec![0u64; N]);
+        let mut named = |kernel: &str, ns| report(&format!("{kernel} {name}"), ns);
+        named("ntt_forward", best(|| (kernels.ntt_forward)(&prime, black_box(&mut out))));
+        named("ntt_inverse", best(|| (kernels.ntt_inverse)(&prime, black_box(&mut out))));
+        named("add", best(|| (kernels.add)(&prime, black_box(&mut out), black_box(&b))));
+        named("sub", best(|| (kernels.sub)(&prime, black_box(&mut out), black_box(&b))));
+        named("scale", best(|| (kernels.scale)(&prime, black_box(&mut out), 12345)));
+        named("mul", best(|| (kernels.mul)(&prime, black_box(&mut out), black_box(&a), black_box(&b))));
+        named(
+            "mul_acc",
+            best(|| {
+                acc.fill(0);
+                (kernels.mul_acc)(black_box(&mut acc), black_box(&a), black_box(&b));
+            }),
+        );
+        named("reduce", best(|| (kernels.reduce)(&prime, black_box(&mut out), black_box(&words))));
+        named("from_signed", best(|| (kernels.from_signed)(&prime, black_box(&mut out), black_box(&signed))));
+    }
+    let words = Input::new(3).words;
+    let mut out = vec![0i32; N];
+    for which in [Gaussian::Error, Gaussian::Key] {
+        let ns = best(|| (kernels.gaussian)(which.table(), black_box(&words), black_box(&mut out)));
+        report(&format!("gaussian {which:?}"), ns);
+    }
+}
+
+fn main() {
+    for simd in Simd::available() {
+        let ghz = clock();
+        println!("{simd}, clock {ghz:.2} GHz: kernel, ns, ns at 4 GHz");
+        ring_kernels(simd.kernels(), &mut |name, ns| println!("{name:24} {ns:9.0} {:9.0}", ns * ghz / 4.0));
+    }
+}

@@ -1,0 +1,57 @@
+//! Kernels for AVX2 with FMA: 8 residues a register.
+//!
+//! Everything below the dispatch is safe code inside `#[target_feature]` functions; `unsafe` is the dispatch itself,
+//! here, and the loads and stores of [`mem`].
+
+mod arith;
+mod gaussian;
+mod mem;
+mod ntt;
+mod pointwise;
+
+use super::super::modulus::Prime;
+use super::{Kernels, Simd};
+
+/// Whether this CPU (and operating system) runs these kernels.
+pub(super) fn detected() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+/// Reachable only through [`Simd::kernels`], which asks [`detected`] first.
+pub(super) static KERNELS: Kernels = Kernels {
+    simd: Simd::Avx2,
+    ntt_forward,
+    ntt_inverse,
+    add,
+    sub,
+    mul,
+    mul_acc,
+    reduce,
+    scale,
+    from_signed,
+    gaussian,
+};
+
+macro_rules! dispatch {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) $(-> $result:ty)? = $kernel:path;)*) => {$(
+        #[allow(unsafe_code)]
+        fn $name($($arg: $kind),*) $(-> $result)? {
+            // SAFETY: `Simd::table` hands out `KERNELS`, the only path to this function, after `detected` found every
+            // feature that the kernels enable.
+            unsafe { $kernel($($arg),*) }
+        }
+    )*};
+}
+
+dispatch! {
+    fn ntt_forward(prime: &Prime, a: &mut [u32]) = ntt::forward;
+    fn ntt_inverse(prime: &Prime, a: &mut [u32]) = ntt::inverse;
+    fn add(prime: &Prime, a: &mut [u32], b: &[u32]) = pointwise::add;
+    fn sub(prime: &Prime, a: &mut [u32], b: &[u32]) = pointwise::sub;
+    fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) = pointwise::mul;
+    fn mul_acc(acc: &mut [u64], a: &[u32], b: &[u32]) = pointwise::mul_acc;
+    fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) = pointwise::reduce;
+    fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
+    fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
+    fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) = gaussian::gaussian;
+}

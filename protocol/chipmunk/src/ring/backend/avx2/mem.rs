@@ -1,0 +1,37 @@
+//! Unaligned loads and stores: the only memory accesses of this back-end by pointer.
+
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+macro_rules! access {
+    ($($load:ident, $store:ident: [$element:ty; $lanes:literal];)*) => {$(
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        pub(super) fn $load(x: &[$element; $lanes]) -> __m256i {
+            // SAFETY: `x` is 32 readable bytes; loadu needs no alignment.
+            unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
+        }
+
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        pub(super) fn $store(x: &mut [$element; $lanes], value: __m256i) {
+            // SAFETY: `x` is 32 writable bytes; storeu needs no alignment.
+            unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), value) }
+        }
+    )*};
+}
+
+access! {
+    load, store: [u32; 8];
+    load_i32, store_i32: [i32; 8];
+    load_u64, store_u64: [u64; 4];
+}
+
+/// Four words, each in a 64-bit lane.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn widen(x: &[u32; 4]) -> __m256i {
+    // SAFETY: `x` is 16 readable bytes; loadu needs no alignment.
+    _mm256_cvtepu32_epi64(unsafe { _mm_loadu_si128(x.as_ptr().cast()) })
+}

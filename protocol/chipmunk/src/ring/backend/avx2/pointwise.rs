@@ -1,0 +1,87 @@
+//! Slot-by-slot arithmetic.
+
+use super::arith::{Factor, Modulus, halves, high_words, mul_lazy, once};
+use super::mem::{load, load_i32, load_u64, store, store_u64, widen};
+use crate::ring::backend::{registers, registers_mut};
+use crate::ring::modulus::Prime;
+use std::arch::x86_64::*;
+
+#[target_feature(enable = "avx2")]
+pub(super) fn add(prime: &Prime, a: &mut [u32], b: &[u32]) {
+    let q = Modulus::new(prime).q;
+    for (a, b) in registers_mut(a).iter_mut().zip(registers(b)) {
+        let sum = _mm256_add_epi32(load(a), load(b));
+        store(a, once(sum, q));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn sub(prime: &Prime, a: &mut [u32], b: &[u32]) {
+    let q = Modulus::new(prime).q;
+    for (a, b) in registers_mut(a).iter_mut().zip(registers(b)) {
+        let difference = _mm256_sub_epi32(load(a), load(b));
+        store(a, _mm256_min_epu32(difference, _mm256_add_epi32(difference, q)));
+    }
+}
+
+/// Barrett: with n the bit length of q, the product's top n + 1 bits times floor(2^(n + 31) / q) estimate the quotient.
+/// The dropped bits cost less than 2^(n-1) / q < 1, the constant's rounding at most 2^(n+1) / 2^32 <= 1/2, the last
+/// rounding less than 1: the remainder is below 3q.
+#[target_feature(enable = "avx2")]
+pub(super) fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
+    let m = Modulus::new(prime);
+    let bits = u32::BITS - prime.q().leading_zeros();
+    let shift = _mm256_set1_epi64x(i64::from(bits - 1));
+    let reciprocal = _mm256_set1_epi64x(((1u64 << (bits + 31)) / u64::from(prime.q())).cast_signed());
+    for ((out, a), b) in registers_mut(out).iter_mut().zip(registers(a)).zip(registers(b)) {
+        let (a, b) = (load(a), load(b));
+        let even = _mm256_mul_epu32(a, b);
+        let odd = _mm256_mul_epu32(_mm256_srli_epi64::<32>(a), _mm256_srli_epi64::<32>(b));
+        let even = _mm256_mul_epu32(_mm256_srlv_epi64(even, shift), reciprocal);
+        let odd = _mm256_mul_epu32(_mm256_srlv_epi64(odd, shift), reciprocal);
+        let quotient = high_words(even, odd);
+        let rest = _mm256_sub_epi32(_mm256_mullo_epi32(a, b), _mm256_mullo_epi32(quotient, m.q));
+        store(out, once(once(rest, m.q2), m.q));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn mul_acc(acc: &mut [u64], a: &[u32], b: &[u32]) {
+    for ((acc, a), b) in registers_mut(acc).iter_mut().zip(registers(a)).zip(registers(b)) {
+        store_u64(acc, _mm256_add_epi64(load_u64(acc), _mm256_mul_epu32(widen(a), widen(b))));
+    }
+}
+
+/// `high * 2^32 + low`: the high words times 2^32 mod q and the low words times 1, each in `[0, 2q)`.
+#[target_feature(enable = "avx2")]
+pub(super) fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) {
+    let m = Modulus::new(prime);
+    let factor = |w| Factor::uniform(w, prime.shoup(w));
+    let (one, power) = (factor(1), factor(prime.reduce(1 << 32)));
+    for (out, [first, second]) in registers_mut(out).iter_mut().zip(registers::<2, _>(registers::<4, _>(acc)))
+    {
+        let (low, high) = halves(load_u64(first), load_u64(second));
+        let sum = _mm256_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, power, m.q));
+        store(out, once(once(sum, m.q2), m.q));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn scale(prime: &Prime, a: &mut [u32], scalar: u32) {
+    let q = Modulus::new(prime).q;
+    let factor = Factor::uniform(scalar, prime.shoup(scalar));
+    for a in registers_mut(a) {
+        store(a, once(mul_lazy(load(a), factor, q), q));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) {
+    debug_assert!(values.iter().all(|v| v.unsigned_abs() < prime.q()));
+    let q = Modulus::new(prime).q;
+    for (out, value) in registers_mut(out).iter_mut().zip(registers(values)) {
+        // A negative value is a huge word, so the smaller word is the residue.
+        let value = load_i32(value);
+        store(out, _mm256_min_epu32(value, _mm256_add_epi32(value, q)));
+    }
+}

@@ -1,0 +1,208 @@
+//! Every back-end against the portable one, and its transform against the definition.
+
+use super::{Kernels, Simd};
+use crate::N;
+use crate::params::{P300, P1000, ParameterSet};
+use crate::ring::modulus::Prime;
+use crate::ring::schoolbook::negacyclic;
+use proptest::prelude::*;
+
+/// The vector back-ends of this CPU.
+fn others() -> Vec<&'static Kernels> {
+    Simd::available().filter(|&simd| simd != Simd::Scalar).map(Simd::kernels).collect()
+}
+
+fn scalar() -> &'static Kernels {
+    super::scalar()
+}
+
+const SETS: [&ParameterSet; 2] = [&P300, &P1000];
+
+/// Every prime of every parameter set.
+fn primes() -> Vec<Prime> {
+    let mut primes: Vec<u32> = SETS
+        .iter()
+        .flat_map(|set| {
+            [set.hvc, set.cs, set.lane].into_iter().chain(set.kahe).chain(set.wire).chain(set.cs_aux)
+        })
+        .collect();
+    primes.sort_unstable();
+    primes.dedup();
+    primes.into_iter().map(Prime::new).collect()
+}
+
+/// The primes that have a transform.
+fn ntt_primes() -> impl Iterator<Item = Prime> {
+    primes().into_iter().filter(|prime| prime.q() % 4096 == 1)
+}
+
+/// A stream of test words: a plain generator, independent of the library's.
+pub(super) struct Draw(pub u64);
+
+impl Draw {
+    pub(super) fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 ^ self.0 >> 29
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        u64::try_from(u128::from(self.word()) * u128::from(bound) >> 64).unwrap()
+    }
+
+    /// A residue: an edge of the range every other time.
+    pub(super) fn residue(&mut self, q: u32) -> u32 {
+        let edges = [0, 1, 2, q / 2 - 1, q / 2, q / 2 + 1, q - 2, q - 1];
+        match self.below(2) {
+            0 => edges[usize::try_from(self.below(8)).unwrap()],
+            _ => u32::try_from(self.below(q.into())).unwrap(),
+        }
+    }
+
+    pub(super) fn residues(&mut self, q: u32) -> Vec<u32> {
+        (0..N).map(|_| self.residue(q)).collect()
+    }
+}
+
+#[test]
+fn names_select_what_this_cpu_has_and_nothing_else() {
+    let available: Vec<Simd> = Simd::available().collect();
+    assert_eq!(available[0], Simd::Scalar);
+    assert_eq!(Some(&Simd::detect()), available.last());
+    for simd in Simd::ALL {
+        let parsed = simd.to_string().parse::<Simd>();
+        if available.contains(&simd) {
+            assert_eq!(parsed, Ok(simd));
+            assert_eq!(simd.kernels().simd, simd);
+        } else {
+            assert!(parsed.is_err());
+            assert!(std::panic::catch_unwind(|| simd.kernels()).is_err());
+        }
+    }
+    for name in ["neon", "AVX2", "", "auto"] {
+        let error = name.parse::<Simd>().unwrap_err().to_string();
+        assert!(error.contains(&format!("`{name}`")), "{error}");
+        assert!(available.iter().all(|simd| error.contains(&simd.to_string())), "{error}");
+    }
+}
+
+#[test]
+fn transforms_multiply_as_the_schoolbook_does() {
+    let mut draw = Draw(1);
+    for prime in ntt_primes() {
+        let q = prime.q();
+        let (a, b) = (draw.residues(q), draw.residues(q));
+        let expected = negacyclic(&a, &b, q);
+        for kernels in others() {
+            let (mut fa, mut fb, mut product) = (a.clone(), b.clone(), vec![0; N]);
+            (kernels.ntt_forward)(&prime, &mut fa);
+            (kernels.ntt_forward)(&prime, &mut fb);
+            (kernels.mul)(&prime, &mut product, &fa, &fb);
+            (kernels.ntt_inverse)(&prime, &mut product);
+            assert_eq!(product, expected, "{kernels:?} q = {q}");
+        }
+    }
+}
+
+#[test]
+fn extreme_constant_inputs_transform_alike() {
+    for prime in ntt_primes() {
+        for value in [0, 1, prime.q() / 2, prime.q() - 1] {
+            for transform in [|k: &Kernels| k.ntt_forward, |k: &Kernels| k.ntt_inverse] {
+                let mut expected = vec![value; N];
+                transform(scalar())(&prime, &mut expected);
+                for kernels in others() {
+                    let mut got = vec![value; N];
+                    transform(kernels)(&prime, &mut got);
+                    assert_eq!(got, expected, "{kernels:?} q = {} value = {value}", prime.q());
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn modular_kernels_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for prime in primes() {
+            let q = prime.q();
+            let (a, b) = (draw.residues(q), draw.residues(q));
+            let factor = draw.residue(q);
+            let short: Vec<i32> = a.iter().zip(&b)
+                .map(|(&a, &b)| if b % 2 == 0 { a.cast_signed() } else { -a.cast_signed() })
+                .collect();
+            let wide: Vec<u64> = a.iter().map(|&a| match draw.below(4) {
+                0 => u64::from(a),
+                1 => u64::MAX - u64::from(a),
+                2 => (u64::MAX / u64::from(q)) * u64::from(q) - draw.below(2),
+                _ => draw.word(),
+            }).collect();
+            // The largest accumulator that a caller may have, so that adding a product cannot overflow.
+            let room: Vec<u64> = wide.iter().map(|&w| w.min(u64::MAX - u64::from(q) * u64::from(q))).collect();
+            let run = |kernels: &Kernels| {
+                let [mut add, mut sub, mut scale] = [(); 3].map(|()| a.clone());
+                let [mut mul, mut reduce, mut signed] = [(); 3].map(|()| vec![0; N]);
+                let mut acc = room.clone();
+                (kernels.add)(&prime, &mut add, &b);
+                (kernels.sub)(&prime, &mut sub, &b);
+                (kernels.scale)(&prime, &mut scale, factor);
+                (kernels.mul)(&prime, &mut mul, &a, &b);
+                (kernels.mul_acc)(&mut acc, &a, &b);
+                (kernels.reduce)(&prime, &mut reduce, &wide);
+                (kernels.from_signed)(&prime, &mut signed, &short);
+                ([add, sub, scale, mul, reduce, signed], acc)
+            };
+            let expected = run(scalar());
+            for kernels in others() {
+                prop_assert_eq!(&run(kernels), &expected, "{:?} q = {}", kernels, q);
+            }
+        }
+    }
+
+    #[test]
+    fn transforms_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for prime in ntt_primes() {
+            let a = draw.residues(prime.q());
+            let run = |kernels: &Kernels| {
+                let (mut forward, mut inverse) = (a.clone(), a.clone());
+                (kernels.ntt_forward)(&prime, &mut forward);
+                (kernels.ntt_inverse)(&prime, &mut inverse);
+                (forward, inverse)
+            };
+            let expected = run(scalar());
+            for kernels in others() {
+                prop_assert_eq!(&run(kernels), &expected, "{:?} q = {}", kernels, prime.q());
+            }
+        }
+    }
+
+    #[test]
+    fn gaussian_matches_scalar(seed in any::<u64>(), words in 1usize..40) {
+        use crate::ring::sample::Gaussian;
+        let mut draw = Draw(seed);
+        for which in [Gaussian::Error, Gaussian::Key] {
+            let table = which.table();
+            // Next to entries, at both ends, anywhere; with either sign.
+            let words: Vec<u64> = (0..8 * words).map(|_| {
+                let entry = table[usize::try_from(draw.below(table.len() as u64)).unwrap()];
+                let low = match draw.below(4) {
+                    0 => entry - 1 + draw.below(3),
+                    1 => draw.below(3),
+                    2 => (u64::MAX >> 1) - draw.below(3),
+                    _ => draw.word(),
+                };
+                low & u64::MAX >> 1 | draw.below(2) << 63
+            }).collect();
+            let mut expected = vec![0; words.len()];
+            (scalar().gaussian)(table, &words, &mut expected);
+            for kernels in others() {
+                let mut got = vec![0; words.len()];
+                (kernels.gaussian)(table, &words, &mut got);
+                prop_assert_eq!(&got, &expected, "{:?} {:?}", kernels, which);
+            }
+        }
+    }
+}
