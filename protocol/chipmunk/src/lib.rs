@@ -1,6 +1,6 @@
 //! Lattice layer of Panetière: rings, transforms, sampling, ring-SIS hash and homomorphic tree.
 //!
-//! Every ring is Z_q[X]/(X^2048 + 1). A parameter set is data ([`params::ParameterSet`]); coefficient and transform
+//! Every ring is `Z_q[X]/(X^2048 + 1)`. A parameter set is data ([`params::ParameterSet`]); coefficient and transform
 //! domain are different types ([`ring::Poly`]); all arithmetic goes through one table of kernels
 //! ([`ring::backend::Kernels`]) that the caller chooses once.
 

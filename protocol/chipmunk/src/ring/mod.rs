@@ -1,4 +1,4 @@
-//! The rings Z_q[X]/(X^2048 + 1), their two domains, and what moves between them.
+//! The rings `Z_q[X]/(X^2048 + 1)`, their two domains, and what moves between them.
 
 pub mod backend;
 mod context;
