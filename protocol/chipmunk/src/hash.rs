@@ -25,8 +25,8 @@ impl<R: NttRing> RingHash<R> {
         ring: &RingContext<R>,
         columns: impl IntoIterator<Item = &'a ShortPoly>,
     ) -> Poly<R, Coeff> {
-        let columns: Vec<_> = columns.into_iter().map(|c| ring.forward(ring.from_short(c))).collect();
-        ring.inverse(ring.dot(&self.row, columns.iter()))
+        // One column at a time: a row may be hundreds of columns long.
+        ring.inverse(ring.dot(&self.row, columns.into_iter().map(|c| ring.forward(ring.from_short(c)))))
     }
 }
 

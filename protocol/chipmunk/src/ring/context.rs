@@ -4,6 +4,7 @@ use super::backend::Kernels;
 use super::modulus::Prime;
 use super::{Coeff, Domain, Ntt, NttRing, Poly, Ring, ShortPoly};
 use crate::N;
+use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 /// One ring of one parameter set: its primes with their tables, and the kernels to compute with.
@@ -11,11 +12,10 @@ use std::marker::PhantomData;
 pub struct RingContext<R: Ring> {
     primes: Vec<Prime>,
     kernels: &'static Kernels,
+    /// How many products of two residues fit a u64 accumulator.
+    unreduced: usize,
     kind: PhantomData<fn() -> R>,
 }
-
-/// How many products of two residues fit a u64 accumulator, for primes below 2^30.
-const MAX_UNREDUCED: usize = 16;
 
 impl<R: Ring> RingContext<R> {
     /// Derives the tables of every limb.
@@ -24,7 +24,10 @@ impl<R: Ring> RingContext<R> {
     /// If the number of primes is not `R::LIMBS`: parameter sets are compiled in.
     pub fn new(primes: &[u32], kernels: &'static Kernels) -> Self {
         assert_eq!(primes.len(), R::LIMBS, "{} has {} limbs", R::NAME, R::LIMBS);
-        Self { primes: primes.iter().map(|&q| Prime::new(q)).collect(), kernels, kind: PhantomData }
+        let fit = |&q: &u32| u64::MAX / (u64::from(q - 1) * u64::from(q - 1));
+        let unreduced = primes.iter().map(fit).min().and_then(|terms| usize::try_from(terms).ok());
+        let primes = primes.iter().map(|&q| Prime::new(q)).collect();
+        Self { primes, kernels, unreduced: unreduced.unwrap_or(usize::MAX), kind: PhantomData }
     }
 
     /// The primes, one a limb.
@@ -96,26 +99,29 @@ impl<R: NttRing> RingContext<R> {
         out
     }
 
-    /// The inner product of two equally long rows, reduced once per 16 terms.
+    /// The inner product of two equally long rows, reduced only as often as a u64 needs it: every 15 terms for
+    /// 30-bit primes, never for the hashes.
     ///
     /// # Panics
     /// If the rows differ in length: a caller's bug.
-    pub fn dot<'a>(
+    pub fn dot<T: Borrow<Poly<R, Ntt>>>(
         &self,
         a: &[Poly<R, Ntt>],
-        b: impl ExactSizeIterator<Item = &'a Poly<R, Ntt>>,
+        b: impl IntoIterator<Item = T>,
     ) -> Poly<R, Ntt> {
-        assert_eq!(a.len(), b.len(), "an inner product takes rows of one length");
+        let mut b = b.into_iter();
         let mut out = Poly::<R, Ntt>::zero();
         let mut acc = vec![0u64; R::LIMBS * N];
-        for (index, (a, b)) in a.iter().zip(b).enumerate() {
+        for (index, a) in a.iter().enumerate() {
+            let b = b.next().expect("an inner product takes rows of one length");
             for (limb, acc) in acc.chunks_exact_mut(N).enumerate() {
-                (self.kernels.mul_acc)(acc, a.limb(limb), b.limb(limb));
+                (self.kernels.mul_acc)(acc, a.limb(limb), b.borrow().limb(limb));
             }
-            if (index + 1) % (MAX_UNREDUCED - 1) == 0 {
+            if (index + 1) % (self.unreduced - 1) == 0 {
                 self.fold(&mut acc);
             }
         }
+        assert!(b.next().is_none(), "an inner product takes rows of one length");
         for (limb, (prime, acc)) in self.primes.iter().zip(acc.chunks_exact(N)).enumerate() {
             (self.kernels.reduce)(prime, out.limb_mut(limb), acc);
         }
@@ -123,7 +129,7 @@ impl<R: NttRing> RingContext<R> {
         out
     }
 
-    /// Brings every accumulator below its prime, so that 15 more products fit.
+    /// Brings every accumulator below its prime, so that all products but one fit again.
     fn fold(&self, acc: &mut [u64]) {
         for (prime, acc) in self.primes.iter().zip(acc.chunks_exact_mut(N)) {
             acc.iter_mut().for_each(|word| *word = prime.reduce(*word).into());

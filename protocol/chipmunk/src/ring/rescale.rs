@@ -92,6 +92,15 @@ impl PairLift {
         let difference = second.sub(r1, second.reduce(r0 as u64));
         r0 as u64 + self.q0 as u64 * second.mul(difference, self.q0_inverse) as u64
     }
+
+    /// The same integer in `[-(Q-1)/2, (Q-1)/2]`, Q = q0 * q1. Branch-free.
+    #[inline]
+    pub const fn centred(&self, second: &Prime, r0: u32, r1: u32) -> i64 {
+        let lifted = self.lift(second, r0, r1);
+        // All ones when lifted > (Q-1)/2: the subtraction borrows into the sign.
+        let above = ((self.product >> 1).cast_signed() - lifted.cast_signed()) >> 63;
+        lifted.cast_signed() - (self.product.cast_signed() & above)
+    }
 }
 
 #[cfg(test)]
@@ -137,9 +146,11 @@ mod tests {
             for pair in [P300.kahe, P300.wire, P1000.wire, P300.cs_aux] {
                 let primes = pair.map(Prime::new);
                 let lift = PairLift::new(&primes);
-                for x in [raw % product(pair), 0, product(pair) - 1] {
+                for x in [raw % product(pair), 0, product(pair) / 2, product(pair) / 2 + 1, product(pair) - 1] {
                     let residues = pair.map(|q| (x % u64::from(q)) as u32);
                     prop_assert_eq!(lift.lift(&primes[1], residues[0], residues[1]), x);
+                    let signed = i128::from(x) - if x > product(pair) / 2 { i128::from(product(pair)) } else { 0 };
+                    prop_assert_eq!(i128::from(lift.centred(&primes[1], residues[0], residues[1])), signed);
                 }
             }
         }
