@@ -123,6 +123,10 @@ integer_id! {
     ServerId(u16)
 }
 integer_id! {
+    /// Index of a lane in the epoch's lane list. Range: `0..n_lanes`. Wire: u16 little-endian.
+    NodeId(u16)
+}
+integer_id! {
     /// Number of an epoch, counted from 0 in each deployment. Wire: u32 little-endian.
     EpochId(u32)
 }

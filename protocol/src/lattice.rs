@@ -6,7 +6,7 @@ use chipmunk::ring::backend::Kernels;
 use chipmunk::ring::crt::CsProducts;
 use chipmunk::ring::expand::Expander;
 use chipmunk::ring::rescale::PairLift;
-use chipmunk::ring::{Cs, Hvc, Kahe, RingContext, Wire};
+use chipmunk::ring::{Cs, Hvc, Kahe, Lane, RingContext, Wire};
 
 /// Every ring of one parameter set with its tables. Made once, shared by reference.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub struct Lattice {
     pub(crate) products: CsProducts,
     pub(crate) kahe: RingContext<Kahe>,
     pub(crate) kahe_lift: PairLift,
+    pub(crate) lane: RingContext<Lane>,
     pub(crate) wire: RingContext<Wire>,
     pub(crate) wire_lift: PairLift,
 }
@@ -34,6 +35,7 @@ impl Lattice {
             ),
             kahe_lift: PairLift::new(kahe.primes()),
             kahe,
+            lane: RingContext::new(&[set.lane], kernels),
             wire_lift: PairLift::new(wire.primes()),
             wire,
         }
@@ -57,6 +59,11 @@ impl Lattice {
     /// The ring of the commitments.
     pub const fn hvc(&self) -> &RingContext<Hvc> {
         &self.hvc
+    }
+
+    /// The ring of the share commitments.
+    pub const fn lane(&self) -> &RingContext<Lane> {
+        &self.lane
     }
 
     /// Bytes of one packed ciphertext polynomial.

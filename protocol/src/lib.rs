@@ -23,6 +23,7 @@ pub mod pke;
 pub mod plaintext;
 pub mod prony;
 pub mod protocol;
+pub mod rs;
 pub mod sig;
 pub mod sss;
 pub mod wire;

@@ -106,6 +106,20 @@ impl<'a> Reader<'a> {
         Ok(self.take(L, what)?.try_into().expect("take returned exactly L bytes"))
     }
 
+    /// The next `len` bytes, read by `parse`; whatever that finds wrong is a value out of range where the field starts.
+    ///
+    /// # Errors
+    /// `Truncated` if fewer bytes are left; `OutOfRange` if `parse` refuses them.
+    pub fn field<T, E>(
+        &mut self,
+        len: usize,
+        what: &'static str,
+        parse: impl FnOnce(&'a [u8]) -> Result<T, E>,
+    ) -> Result<T, DecodeError> {
+        let refused = self.fault(what, DecodeErrorKind::OutOfRange);
+        parse(self.take(len, what)?).map_err(|_| refused)
+    }
+
     /// The next byte.
     ///
     /// # Errors
@@ -184,8 +198,14 @@ pub enum ObjectType {
     ClientPost = 0x0102,
     /// One sealed opening with its inclusion path under the statement's `env_root`.
     Envelope = 0x0103,
+    /// One coded share of a ciphertext with its path and its inclusion path under the statement's `env_root`.
+    LaneItem = 0x0104,
+    /// A client's post in erasure mode: statement and both roots.
+    RsClientPost = 0x0105,
     /// The sum of one server over one canonical set.
     ServerSum = 0x0201,
+    /// The sum of one lane over one set of clients.
+    LaneSum = 0x0202,
     /// An epoch's document.
     Epoch = 0x0301,
     /// A canonical set, spelled out.

@@ -46,7 +46,7 @@ impl Draw {
     }
 
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        u64::try_from(u128::from(self.word()) * u128::from(bound) >> 64).unwrap()
+        u64::try_from((u128::from(self.word()) * u128::from(bound)) >> 64).unwrap()
     }
 
     /// A residue: an edge of the range every other time.
