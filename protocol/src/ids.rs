@@ -155,7 +155,7 @@ digest_id! {
     RootDigest
 }
 digest_id! {
-    /// RFC 6962 root over the envelopes of one client.
+    /// RFC 6962 root over what one client delivers: the envelopes, and in erasure mode the lane items beside them.
     EnvelopeRoot
 }
 digest_id! {

@@ -24,6 +24,7 @@ pub mod plaintext;
 pub mod prony;
 pub mod protocol;
 pub mod rs;
+pub mod share_commitment;
 pub mod sig;
 pub mod sss;
 pub mod wire;

@@ -12,6 +12,7 @@ use crate::lattice::Lattice;
 use chipmunk::N;
 use chipmunk::ring::modulus::Prime;
 use chipmunk::ring::pack::{PackError, pack_words, packed_len, unpack_words};
+use chipmunk::ring::{Coeff, Poly, Wire};
 use rayon::prelude::*;
 use std::fmt;
 use std::sync::Arc;
@@ -119,9 +120,17 @@ impl Share {
         &self.0
     }
 
-    /// All residues, for writing; they stay canonical.
-    pub(crate) fn words_mut(&mut self) -> &mut [u32] {
-        &mut self.0
+    /// Both limbs of each polynomial.
+    pub(crate) fn limbs(&self) -> impl Iterator<Item = [&[u32]; LIMBS]> {
+        self.0.chunks_exact(LIMBS * N).map(|poly| {
+            let (first, second) = poly.split_at(N);
+            [first, second]
+        })
+    }
+
+    /// The share of these polynomials.
+    pub(crate) fn from_polys(polys: impl Iterator<Item = Poly<Wire, Coeff>>) -> Self {
+        Self(polys.flat_map(|poly| poly.words().to_vec()).collect())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ring::expand::Expander;
 use crate::ring::{Coeff, Ntt, NttRing, Poly, RingContext, ShortPoly, sample};
+use std::borrow::Borrow;
 
 /// A row of public uniform elements g; the hash of short d is `sum g_k d_k`.
 #[derive(Debug)]
@@ -20,13 +21,14 @@ impl<R: NttRing> RingHash<R> {
     ///
     /// # Panics
     /// If the number of columns differs: shapes come from the parameters, not from the wire.
-    pub fn hash<'a>(
+    pub fn hash<T: Borrow<ShortPoly>>(
         &self,
         ring: &RingContext<R>,
-        columns: impl IntoIterator<Item = &'a ShortPoly>,
+        columns: impl IntoIterator<Item = T>,
     ) -> Poly<R, Coeff> {
         // One column at a time: a row may be hundreds of columns long.
-        ring.inverse(ring.dot(&self.row, columns.into_iter().map(|c| ring.forward(ring.from_short(c)))))
+        let factors = columns.into_iter().map(|column| ring.forward(ring.from_short(column.borrow())));
+        ring.inverse(ring.dot(&self.row, factors))
     }
 }
 

@@ -1,5 +1,6 @@
 //! One sealed opening on its way to one server.
 
+use super::delivery::{self, Side};
 use crate::ids::{ClientId, EnvelopeKeyDigest, EnvelopeRoot, ServerId};
 use crate::merkle;
 use crate::pke;
@@ -17,7 +18,7 @@ pub struct Envelope {
     pub key: EnvelopeKeyDigest,
     /// The sealed bytes: 18,800 for eight servers under P300.
     pub sealed: Vec<u8>,
-    /// The RFC 6962 inclusion path of leaf `server` among the servers.
+    /// The inclusion path: RFC 6962 among the servers, then in erasure mode the root over the lane items.
     pub path: Vec<[u8; 32]>,
 }
 
@@ -29,7 +30,8 @@ fn leaf(server: ServerId, key: &EnvelopeKeyDigest, sealed: &[u8]) -> [u8; 32] {
     merkle::leaf_hash(&bytes)
 }
 
-/// Addresses sealed openings, in server order, and computes the root that the client signs.
+/// Addresses sealed openings, in server order, and computes the root over them: what the client signs, unless it
+/// also delivers lane items.
 pub fn env_root(
     client: ClientId,
     sealed: impl IntoIterator<Item = (EnvelopeKeyDigest, Vec<u8>)>,
@@ -52,11 +54,11 @@ impl Envelope {
         HEADER_LEN + ClientId::LEN + ServerId::LEN + EnvelopeKeyDigest::LEN + sealed_len + 32 * path_len
     }
 
-    /// Whether these bytes are leaf `server` of `servers` under `root`.
-    pub fn is_under(&self, root: &EnvelopeRoot, servers: u16) -> bool {
+    /// Whether these bytes are what `root` has for this server.
+    pub fn is_under(&self, root: &EnvelopeRoot, params: &ProtocolParams) -> bool {
         let leaf = leaf(self.server, &self.key, &self.sealed);
-        merkle::verify_inclusion(root.as_bytes(), &leaf, self.server.0.into(), servers.into(), &self.path)
-            .is_ok()
+        let place = (self.server.0.into(), params.servers().into());
+        delivery::is_under(root, params.mode(), Side::Envelopes, &leaf, place, &self.path)
     }
 }
 
@@ -82,7 +84,8 @@ impl DecodeWith<ProtocolParams> for Envelope {
         let client = ClientId::decode(reader)?;
         let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
         let server = ServerId::decode(reader)?;
-        let path_len = merkle::path_len(server.0.into(), params.servers().into()).map_err(|_| unknown)?;
+        let path_len = delivery::path_len(params.mode(), server.0.into(), params.servers().into());
+        let path_len = path_len.map_err(|_| unknown)?;
         let key = EnvelopeKeyDigest::decode(reader)?;
         let sealed_len = params.cs().fresh_opening_len() + pke::OVERHEAD;
         let sealed = reader.take(sealed_len, "sealed opening")?.to_vec();

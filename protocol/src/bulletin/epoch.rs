@@ -1,7 +1,7 @@
 //! The epoch's document: who the servers are and which keys clients seal to.
 
 use crate::fault::{Attribution, Fault};
-use crate::ids::{DeploymentId, EpochDigest, EpochId, ServerId, tagged_sha256};
+use crate::ids::{DeploymentId, EpochDigest, EpochId, NodeId, ServerId, tagged_sha256};
 use crate::pke;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
@@ -12,6 +12,14 @@ const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
+    /// A lane's own key is not the one that the document names for it.
+    #[error("epoch {epoch} does not name this key for lane {lane}")]
+    ForeignLaneKey {
+        /// The lane.
+        lane: NodeId,
+        /// The epoch.
+        epoch: EpochId,
+    },
     /// A server's encapsulation key is not signed by its identity key for this epoch.
     #[error("the envelope key of server {server} is not signed by that server for epoch {epoch}")]
     KeySignature {
@@ -22,6 +30,12 @@ pub enum EpochError {
         /// What is wrong with the signature.
         #[source]
         source: SigError,
+    },
+    /// More lanes than ids.
+    #[error("an epoch has at most 65535 lanes, got {found}")]
+    Lanes {
+        /// Lanes given.
+        found: usize,
     },
     /// No servers, or more than ids.
     #[error("an epoch has 1 to 65535 servers, got {found}")]
@@ -34,7 +48,9 @@ pub enum EpochError {
 impl Fault for EpochError {
     fn code(&self) -> &'static str {
         match self {
+            Self::ForeignLaneKey { .. } => "epoch_foreign_lane_key",
             Self::KeySignature { .. } => "epoch_key_signature",
+            Self::Lanes { .. } => "epoch_lanes",
             Self::Servers { .. } => "epoch_servers",
         }
     }
@@ -85,12 +101,14 @@ fn signed_bytes(
     out
 }
 
-/// An epoch: its servers in the order of their ids. The digest of its bytes stands in every statement of the epoch.
+/// An epoch: its servers in the order of their ids, and the lanes if it has any. The digest of its bytes stands in every
+/// statement of the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
     deployment: DeploymentId,
     number: EpochId,
     servers: Vec<EpochServer>,
+    lanes: Vec<VerifyingKey>,
 }
 
 impl Epoch {
@@ -113,7 +131,19 @@ impl Epoch {
                 .verify(KEY_DOMAIN, &message, &entry.signature)
                 .map_err(|source| EpochError::KeySignature { server, epoch: number, source })?;
         }
-        Ok(Self { deployment, number, servers })
+        Ok(Self { deployment, number, servers, lanes: Vec::new() })
+    }
+
+    /// The same document with lanes: the identity key of each, in the order of their ids. A lane holds no secret but its
+    /// signing key; a server that is a lane too may use its own.
+    ///
+    /// # Errors
+    /// `Lanes` if there are more than ids.
+    pub fn with_lanes(self, lanes: Vec<VerifyingKey>) -> Result<Self, EpochError> {
+        if u16::try_from(lanes.len()).is_err() {
+            return Err(EpochError::Lanes { found: lanes.len() });
+        }
+        Ok(Self { lanes, ..self })
     }
 
     /// The deployment.
@@ -134,6 +164,16 @@ impl Epoch {
     /// One server, if it exists.
     pub fn server(&self, id: ServerId) -> Option<&EpochServer> {
         self.servers.get(usize::from(id.0))
+    }
+
+    /// The lanes' identity keys, in the order of their ids.
+    pub fn lanes(&self) -> &[VerifyingKey] {
+        &self.lanes
+    }
+
+    /// The identity key of one lane, if it exists.
+    pub fn lane(&self, id: NodeId) -> Option<&VerifyingKey> {
+        self.lanes.get(usize::from(id.0))
     }
 
     /// The servers' envelope keys with their ids, as a client's round takes them.
@@ -159,10 +199,14 @@ impl Encode for Epoch {
             server.envelope_key.encode(out);
             server.signature.encode(out);
         }
+        let count = u16::try_from(self.lanes.len()).expect("checked when the lanes were added");
+        out.extend_from_slice(&count.to_le_bytes());
+        self.lanes.iter().for_each(|lane| lane.encode(out));
     }
 
     fn encoded_len(&self) -> usize {
-        HEADER_LEN + DeploymentId::LEN + EpochId::LEN + 2 + SERVER_LEN * self.servers.len()
+        let lists = 2 + SERVER_LEN * self.servers.len() + 2 + VerifyingKey::LEN * self.lanes.len();
+        HEADER_LEN + DeploymentId::LEN + EpochId::LEN + lists
     }
 }
 
@@ -186,6 +230,15 @@ impl Decode for Epoch {
                 signature: Signature::decode(reader)?,
             });
         }
-        Self::new(deployment, number, servers).map_err(|_| refused)
+        let document = Self::new(deployment, number, servers).map_err(|_| refused)?;
+        let refused = reader.fault("number of lanes", DecodeErrorKind::OutOfRange);
+        let count = usize::from(reader.u16("number of lanes")?);
+        let need = VerifyingKey::LEN * count;
+        if reader.remaining() < need {
+            let have = reader.remaining();
+            return Err(reader.fault("lanes of the epoch", DecodeErrorKind::Truncated { need, have }));
+        }
+        let lanes = (0..count).map(|_| VerifyingKey::decode(reader)).collect::<Result<_, _>>()?;
+        document.with_lanes(lanes).map_err(|_| refused)
     }
 }

@@ -1,13 +1,22 @@
 //! What the parties publish, and its bytes: epochs, posts, envelopes, server sums, canonical sets.
 
+mod delivery;
 mod envelope;
 mod epoch;
+mod lane_item;
+mod lane_sum;
 mod post;
+mod rs_post;
 mod server_sum;
 mod set;
 
+pub use delivery::delivery_root;
+pub(crate) use delivery::readdress;
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
+pub use lane_item::LaneItem;
+pub use lane_sum::{LaneBulletinEntry, LaneClaim, LanePurpose};
 pub use post::{ClientBulletinEntry, Mode, PostStatement, SignedPost, StatementError, VerifiedPost};
+pub use rs_post::RsClientBulletinEntry;
 pub use server_sum::{ServerBulletinEntry, SumClaim};
 pub use set::{CanonicalSet, SetError};

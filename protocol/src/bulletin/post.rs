@@ -65,7 +65,7 @@ pub struct PostStatement {
     pub ciphertext: CiphertextDigest,
     /// Bytes of the packed ciphertext.
     pub ciphertext_len: u64,
-    /// Root over the sealed openings.
+    /// Root over everything the client delivers: the sealed openings, and in erasure mode the lane items.
     pub envelopes: EnvelopeRoot,
 }
 
@@ -300,6 +300,11 @@ impl VerifiedPost {
     /// Digest of the key-share commitment's root.
     pub fn root(&self) -> &RootDigest {
         &self.0.statement.roots[0]
+    }
+
+    /// Digest of the share commitment's root, in erasure mode.
+    pub fn share_root(&self) -> Option<&RootDigest> {
+        self.0.statement.roots.get(1)
     }
 
     /// The signed bytes' origin, for evidence.

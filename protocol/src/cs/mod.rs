@@ -299,7 +299,8 @@ impl CsParams {
     }
 }
 
-fn gate(part: &'static str, polys: &[ShortPoly], bound: u32) -> Result<(), OpeningError> {
+/// Refuses coefficients beyond a bound.
+pub(crate) fn gate(part: &'static str, polys: &[ShortPoly], bound: u32) -> Result<(), OpeningError> {
     let norm = polys.iter().map(ShortPoly::norm).fold(0, u32::max);
     if norm > bound { Err(OpeningError::Norm { part, norm, bound }) } else { Ok(()) }
 }

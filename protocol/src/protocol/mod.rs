@@ -1,25 +1,40 @@
 //! The round: parameters, the client's part, the server's part, verification, recovery.
 
+mod bisection;
 mod client;
+mod client_rs;
+mod judge;
+mod lane;
+mod lane_item;
+mod lane_params;
+mod lane_verify;
 mod params;
 mod policy;
 mod recipient;
+mod recipient_rs;
 mod server;
 mod verify;
 
+pub use bisection::{Bisection, BisectionError, CodewordVerdict, NextStep};
 pub use client::{
     ClientRound, ClientRoundError, cs_commit, kahe_encrypt, kahe_keygen, run_client_round, seal_openings,
     shamir_share,
 };
+pub use client_rs::{RsClientRound, code_ciphertext, run_client_round_rs};
+pub use lane::{ItemSource, LaneIdentity, LaneRound, LaneRoundError, run_rs_node_round};
+pub use lane_item::{ItemFault, RebuildError, VerifiedItem, rebuild_item, verify_item};
+pub use lane_params::{LaneCode, LaneShape, LaneWireSizes, lane_wire_sizes};
+pub use lane_verify::{LaneVerifyError, verify_lane_sum};
 pub use params::{
-    Deployment, Dimensions, LaneShape, ProtocolParams, RoundWireSizes, SetupError, message_polys,
-    round_wire_sizes, zero_message,
+    Deployment, Dimensions, ProtocolParams, RoundWireSizes, SetupError, message_polys, round_wire_sizes,
+    zero_message,
 };
 pub use policy::SetPolicy;
 pub use recipient::{
-    Culprit, PostFault, PostSum, RecipientError, Recovered, RejectReason, aggregate_and_decrypt,
+    Culprit, LaneCulprit, PostFault, PostSum, RecipientError, Recovered, RejectReason, aggregate_and_decrypt,
     aggregate_and_decrypt_timed, decrypt_aggregate, recover_direct, recover_once,
 };
+pub use recipient_rs::{RecoveredRs, RsPosts, aggregate_and_decrypt_rs, decrypt_aggregate_rs};
 pub use server::{
     EnvelopeFault, ServerIdentity, ServerRound, ServerRoundError, run_server_round, unseal_opening,
     unseal_openings,

@@ -5,19 +5,21 @@
 //! its reason; a server is a culprit only for bytes under its own signature.
 
 use super::client::ciphertext_digest;
+use super::judge::{Judged, judge};
+use super::lane_verify::LaneVerifyError;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
 use super::verify::{Phase, VerifyError, verify_server_sum};
 use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, ServerId, SessionId};
+use crate::ids::{ClientId, NodeId, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, KaheError, SummedKey};
 use crate::plaintext::PlainPoly;
+use crate::rs::RsError;
 use crate::sig::VerifyingKey;
 use crate::sss::ShareError;
 use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
-use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A post was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -156,6 +158,15 @@ pub struct Culprit {
     pub fault: VerifyError,
 }
 
+/// A lane that lied, and what about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneCulprit {
+    /// The lane.
+    pub lane: NodeId,
+    /// What it signed that is false.
+    pub fault: LaneVerifyError,
+}
+
 /// A recovered round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
@@ -173,6 +184,14 @@ pub struct Recovered {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipientError {
+    /// Too few lanes have answered so far. Expected early in a round.
+    #[error("{have} lane sums where {need} are needed")]
+    BelowLaneThreshold {
+        /// Sums at hand.
+        have: usize,
+        /// k.
+        need: u16,
+    },
     /// Too few servers have answered so far. Expected early in a round.
     #[error("{have} server sums where {need} are needed")]
     BelowShareThreshold {
@@ -209,9 +228,26 @@ pub enum RejectReason {
     /// A server's sum was refused, in a single attempt that excludes nobody.
     #[error("a server's sum was refused")]
     Entry(#[source] VerifyError),
+    /// Too few lanes are left after exclusion.
+    #[error("{remaining} lane sums are left where {need} are needed; {} lanes lied", culprits.len())]
+    LanesExhausted {
+        /// Valid sums.
+        remaining: usize,
+        /// k.
+        need: u16,
+        /// The lanes excluded for a false sum.
+        culprits: Vec<LaneCulprit>,
+    },
+    /// The round has no lanes.
+    #[error("the round has no lanes")]
+    NoLanes,
     /// The decryption was refused. Some client's noise or key is out of bounds; nobody can be named.
     #[error("the sum does not decrypt")]
     Noise(#[source] KaheError),
+    /// Every lane's sum verifies and together they are no codeword: some client committed to none. No lane is at fault;
+    /// which client it is, sums over subsets find before the close ([`Bisection`](super::Bisection)).
+    #[error("the verified lane sums are no codeword: some client committed to none")]
+    NotACodeword(#[source] RsError),
     /// A post was refused.
     #[error("a post was refused")]
     Post(#[source] PostFault),
@@ -239,6 +275,7 @@ pub enum RejectReason {
 impl Fault for RecipientError {
     fn code(&self) -> &'static str {
         match self {
+            Self::BelowLaneThreshold { .. } => "below_lane_threshold",
             Self::BelowShareThreshold { .. } => "below_share_threshold",
             Self::Rejected(reason) => reason.code(),
         }
@@ -246,14 +283,14 @@ impl Fault for RecipientError {
 
     fn attribution(&self) -> Attribution {
         match self {
-            Self::BelowShareThreshold { .. } => Attribution::Nobody,
+            Self::BelowLaneThreshold { .. } | Self::BelowShareThreshold { .. } => Attribution::Nobody,
             Self::Rejected(reason) => reason.attribution(),
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Self::BelowShareThreshold { .. } => Retry::SameRequest,
+            Self::BelowLaneThreshold { .. } | Self::BelowShareThreshold { .. } => Retry::SameRequest,
             Self::Rejected(reason) => reason.retry(),
         }
     }
@@ -265,7 +302,10 @@ impl Fault for RejectReason {
             Self::AboveMax { .. } => "set_above_max",
             Self::BelowFloor { .. } => "set_below_floor",
             Self::Entry(error) => error.code(),
+            Self::LanesExhausted { .. } => "lanes_exhausted",
+            Self::NoLanes => "no_lanes",
             Self::Noise(error) => error.code(),
+            Self::NotACodeword(_) => "lanes_not_a_codeword",
             Self::Post(fault) => fault.code(),
             Self::PostMissing { .. } => "post_missing",
             Self::Shares(error) => error.code(),
@@ -280,82 +320,73 @@ impl Fault for RejectReason {
             Self::Noise(error) => error.attribution(),
             Self::Post(fault) => fault.attribution(),
             Self::Shares(error) => error.attribution(),
-            // The culprits are in the value; more servers than one may be named there.
-            Self::PostMissing { .. } | Self::SharesExhausted { .. } => Attribution::Nobody,
+            Self::NoLanes => Attribution::Caller,
+            // The culprits are in the value; more parties than one may be named there.
+            Self::LanesExhausted { .. }
+            | Self::NotACodeword(_)
+            | Self::PostMissing { .. }
+            | Self::SharesExhausted { .. } => Attribution::Nobody,
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
             Self::Post(fault) => fault.retry(),
-            Self::PostMissing { .. } | Self::SharesExhausted { .. } => Retry::SameRequest,
+            Self::LanesExhausted { .. } | Self::PostMissing { .. } | Self::SharesExhausted { .. } => {
+                Retry::SameRequest
+            }
             _ => Retry::Never,
         }
     }
 }
 
-/// Verified shares of the summed key by server, and what was excluded on the way.
-struct Judged {
-    shares: BTreeMap<ServerId, Poly<Cs, Coeff>>,
-    culprits: BTreeMap<ServerId, VerifyError>,
-    discarded: Vec<VerifyError>,
+/// What the servers' sums of one canonical set are judged against.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub params: &'a ProtocolParams,
+    pub session: &'a SessionId,
+    pub epoch: &'a Epoch,
+    pub canonical: &'a CanonicalSet,
+    pub roots: &'a Poly<Hvc, Coeff>,
 }
 
-/// Verifies every entry once, in parallel, and sorts servers into honest and lying. A server that signed two different
-/// valid-looking sums for this session is a culprit whatever they say.
-fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) -> Judged {
-    let PostSum { params, session, canonical, roots, .. } = posts;
-    let verdicts: Vec<_> = entries
-        .par_iter()
-        .map(|entry| verify_server_sum(params, session, epoch, canonical, roots, entry))
-        .collect();
-    let mut judged = Judged { shares: BTreeMap::new(), culprits: BTreeMap::new(), discarded: Vec::new() };
-    let mut signed: BTreeMap<ServerId, &ServerBulletinEntry> = BTreeMap::new();
-    for (entry, verdict) in entries.iter().zip(verdicts) {
-        let server = entry.claim().server;
-        match verdict {
-            Ok(share) => {
-                judged.shares.insert(server, share);
-            }
-            Err(error) if error.attribution() == Attribution::Server(server) => {
-                judged.culprits.entry(server).or_insert(error);
-            }
-            Err(error) => {
-                judged.discarded.push(error);
-                continue;
-            }
-        }
-        // The signature covers claim and opening, so entries that differ in them are two statements.
-        let first = *signed.entry(server).or_insert(entry);
-        if first.claim() != entry.claim() || first.opening() != entry.opening() {
-            judged.culprits.insert(server, VerifyError::DoubleSum { server });
-        }
-    }
-    judged.shares.retain(|server, _| !judged.culprits.contains_key(server));
-    judged
-}
-
-fn finish(
-    posts: &PostSum<'_>,
-    shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
+/// Verifies the servers' sums, excludes those that lie, and opens the summed ciphertext with what is left: at least t,
+/// those beyond t as a check.
+pub(super) fn open_sum(
+    place: Place<'_>,
+    ciphertexts: &CiphertextSum,
+    entries: &[ServerBulletinEntry],
     observe: &mut dyn FnMut(Phase),
-) -> Result<Vec<PlainPoly>, RejectReason> {
-    let params = posts.params;
-    let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
+) -> Result<Recovered, RejectReason> {
+    let Place { params, session, epoch, canonical, roots } = place;
+    let Judged { opened: shares, culprits, discarded } =
+        judge(entries, |entry| verify_server_sum(params, session, epoch, canonical, roots, entry));
+    observe(Phase::VerifyOpenings);
+    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
+    let need = params.threshold();
+    if shares.len() < usize::from(need) {
+        return Err(RejectReason::SharesExhausted { remaining: shares.len(), need, culprits });
+    }
+    let samples: Vec<(ServerId, &Poly<Cs, Coeff>)> =
+        shares.iter().map(|(server, share)| (*server, share)).collect();
     let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
     let key = SummedKey::from_cs(params.lattice(), &key);
     observe(Phase::Interpolate);
-    let plaintext = params.kahe().decrypt(&posts.ciphertexts, &key).map_err(RejectReason::Noise)?;
+    let plaintext = params.kahe().decrypt(ciphertexts, &key).map_err(RejectReason::Noise)?;
     observe(Phase::Decrypt);
-    Ok(plaintext)
+    Ok(Recovered { canonical: canonical.clone(), plaintext, culprits, discarded })
+}
+
+pub(super) fn within_bounds(params: &ProtocolParams, canonical: &CanonicalSet) -> Result<(), RejectReason> {
+    let policy = SetPolicy::anchored(canonical.clone(), params.min_clients(), params.max_clients());
+    policy.admit(params).map(|_| ())
 }
 
 fn complete<'a>(posts: &'a PostSum<'_>) -> Result<&'a CanonicalSet, RejectReason> {
-    let (canonical, params) = (posts.canonical, posts.params);
-    SetPolicy::anchored(canonical.clone(), params.min_clients(), params.max_clients()).admit(params)?;
+    within_bounds(posts.params, posts.canonical)?;
     match posts.missing() {
         Some(client) => Err(RejectReason::PostMissing { client }),
-        None => Ok(canonical),
+        None => Ok(posts.canonical),
     }
 }
 
@@ -374,16 +405,10 @@ pub fn decrypt_aggregate(
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
-    let canonical = complete(posts).map_err(RecipientError::Rejected)?.clone();
-    let Judged { shares, culprits, discarded } = judge(posts, epoch, entries);
-    observe(Phase::VerifyOpenings);
-    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
-    if shares.len() < usize::from(need) {
-        let reason = RejectReason::SharesExhausted { remaining: shares.len(), need, culprits };
-        return Err(RecipientError::Rejected(reason));
-    }
-    let plaintext = finish(posts, &shares, observe).map_err(RecipientError::Rejected)?;
-    Ok(Recovered { canonical, plaintext, culprits, discarded })
+    let canonical = complete(posts).map_err(RecipientError::Rejected)?;
+    let PostSum { params, session, roots, ciphertexts, .. } = posts;
+    let place = Place { params, session, epoch, canonical, roots };
+    open_sum(place, ciphertexts, entries, observe).map_err(RecipientError::Rejected)
 }
 
 /// One attempt over a named canonical set: every post and every entry must be good.

@@ -240,7 +240,7 @@ pub fn unseal_opening(
         return Err(EnvelopeFault::WrongServer { expected: identity.id, found: envelope.server });
     }
     let statement = post.statement();
-    if !envelope.is_under(&statement.envelopes, params.servers()) {
+    if !envelope.is_under(&statement.envelopes, params) {
         return Err(EnvelopeFault::NotInPost { client });
     }
     let published = identity.envelope_key.public_key();

@@ -1,0 +1,171 @@
+//! What a lane can publish that is false, and whom the recipient names for it.
+
+use crate::net::*;
+use panetiere::bulletin::{LaneBulletinEntry, LaneClaim, LanePurpose};
+use panetiere::fault::{Attribution, Fault};
+use panetiere::ids::*;
+use panetiere::protocol::*;
+use panetiere::share_commitment::AggregatedShare;
+use panetiere::sig::SigningKey;
+use panetiere::wire::DecodeWith;
+
+/// What a lane does wrong. Whatever it publishes carries its own valid signature, unless the lie is the signature.
+#[derive(Clone, Copy, Debug)]
+pub enum Lie {
+    /// One coefficient of a share digit is off by one.
+    Digit,
+    /// One coefficient of a path digit is off by one.
+    Path,
+    /// The sum of another lane as its own.
+    OtherLane,
+    /// Somebody else's signature.
+    Forged,
+    /// Everything signed by the lane, the claim naming other public parameters.
+    WrongEpoch,
+}
+
+impl Lie {
+    /// What the lane whose honest answer this is publishes instead.
+    pub fn tell(self, net: &Net, honest: &LaneBulletinEntry) -> LaneBulletinEntry {
+        let code = net.params.lane_code().unwrap();
+        let mut claim = *honest.claim();
+        let lane = claim.lane;
+        let key = net.lanes[usize::from(lane.0)].signing_key();
+        let opening = match self {
+            Self::Digit => altered(net, honest, 0),
+            Self::Path => altered(net, honest, 1),
+            Self::OtherLane | Self::Forged => honest.opening().clone(),
+            Self::WrongEpoch => {
+                // The digest of some other document.
+                claim.epoch = net.epoch.clone().with_lanes(Vec::new()).unwrap().digest();
+                honest.opening().clone()
+            }
+        };
+        match self {
+            Self::OtherLane => {
+                let next = (usize::from(lane.0) + 1) % net.lanes.len();
+                claim.lane = net.lanes[next].id();
+                LaneBulletinEntry::sign(claim, opening, code, net.lanes[next].signing_key())
+            }
+            Self::Forged => {
+                let stranger = SigningKey::generate(&mut stream("stranger", 0));
+                LaneBulletinEntry::sign(claim, opening, code, &stranger)
+            }
+            _ => LaneBulletinEntry::sign(claim, opening, code, key),
+        }
+    }
+}
+
+/// The packed opening with the lowest bit of its first share digit or of its last path byte flipped.
+fn altered(net: &Net, honest: &LaneBulletinEntry, part: usize) -> AggregatedShare {
+    let layout = net.params.lane_code().unwrap().commitment().summed_layout(honest.claim().clients);
+    let mut bytes = Vec::new();
+    honest.opening().encode(layout, &mut bytes);
+    let last = bytes.len() - 1;
+    // The last byte ends with the high bits of a field; bit 0 of it moves the digit and keeps it in its field.
+    let at = if part == 0 { 0 } else { last };
+    bytes[at] ^= 1;
+    AggregatedShare::from_bytes_with(&layout, &bytes).expect("a field moved within its bound")
+}
+
+#[test]
+fn every_lie_names_its_lane_and_no_other() {
+    let net = net(2, 4, 3, 3);
+    let mut round = Round::posted(&net, 0, 0..3);
+    let canonical = set(0..3);
+    let expected = net.expected(&canonical);
+    let sums = round.server_sums(&canonical);
+    let honest = round.lane_sums(&canonical);
+    let rows: [(Lie, Attribution, &str); 5] = [
+        (Lie::Digit, Attribution::Lane(NodeId(1)), "lane_sum_opening"),
+        (Lie::Path, Attribution::Lane(NodeId(1)), "lane_sum_opening"),
+        // Lane 1 publishes what lane 0 has: under its own name, so it is its own lie.
+        (Lie::OtherLane, Attribution::Lane(NodeId(1)), "lane_sum_opening"),
+        (Lie::Forged, Attribution::Nobody, "lane_sum_signature"),
+        (Lie::WrongEpoch, Attribution::Lane(NodeId(1)), "lane_sum_epoch"),
+    ];
+    for (lie, named, code) in rows {
+        let mut lanes = honest.clone();
+        let from = usize::from(!matches!(lie, Lie::OtherLane));
+        lanes[1] = lie.tell(&net, &honest[from]);
+        let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+        assert_eq!(recovered.recovered.plaintext, expected, "{lie:?}");
+        let culprits = recovered.lane_culprits.iter().map(|c| (c.fault.attribution(), c.fault.code()));
+        let discarded = recovered.lanes_discarded.iter().map(|fault| (fault.attribution(), fault.code()));
+        let verdicts: Vec<_> = culprits.chain(discarded).collect();
+        assert_eq!(verdicts, [(named, code)], "{lie:?}");
+        // The honest answer, delivered besides, is used unless the lane itself signed the lie.
+        lanes.push(honest[1].clone());
+        let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+        assert_eq!(recovered.recovered.plaintext, expected, "{lie:?}");
+        let named_lanes: Vec<_> = recovered.lane_culprits.iter().map(|c| c.lane).collect();
+        assert_eq!(named_lanes.is_empty(), named == Attribution::Nobody, "{lie:?}");
+    }
+}
+
+#[test]
+fn claims_about_another_place() {
+    let net = net(2, 4, 4, 2);
+    let mut round = Round::posted(&net, 0, 0..4);
+    let canonical = set(0..3);
+    let sums = round.server_sums(&canonical);
+    let check = round.lanes[1].check_sum(&canonical).unwrap();
+    let split = Round::posted(&net, 0, 0..4).lanes[2].close(&set(0..4)).unwrap();
+    let honest = round.lane_sums(&canonical);
+    let expected = net.expected(&canonical);
+
+    // A sum that a lane made for a check, passed off as its answer: somebody else's doing.
+    let mut lanes = honest.clone();
+    lanes[1] = check;
+    let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+    assert_eq!(recovered.recovered.plaintext, expected);
+    assert!(recovered.lane_culprits.is_empty());
+    let (expected_purpose, found) = (LanePurpose::Close, LanePurpose::Check);
+    let misused = LaneVerifyError::WrongPurpose { lane: NodeId(1), expected: expected_purpose, found };
+    assert_eq!(recovered.lanes_discarded, [misused]);
+    assert_eq!(recovered.lanes_missing, [NodeId(1)]);
+
+    // An answer over another set is its lane's.
+    let mut lanes = honest.clone();
+    lanes[2] = split;
+    let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+    assert_eq!(recovered.recovered.plaintext, expected);
+    let wrong =
+        LaneVerifyError::WrongSet { lane: NodeId(2), purpose: LanePurpose::Close, expected: 3, found: 4 };
+    assert_eq!(recovered.lane_culprits, [LaneCulprit { lane: NodeId(2), fault: wrong }]);
+
+    // Another deployment: nobody's, since it is a true statement elsewhere.
+    let code = net.params.lane_code().unwrap();
+    let claim = LaneClaim { deployment: DeploymentId::from_name("elsewhere"), ..*honest[3].claim() };
+    let mut lanes = honest.clone();
+    lanes[3] = LaneBulletinEntry::sign(claim, honest[3].opening().clone(), code, net.lanes[3].signing_key());
+    let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+    assert_eq!(recovered.lanes_discarded, [LaneVerifyError::WrongDeployment]);
+
+    // The same answer twice is one answer.
+    let twice: Vec<_> = honest.iter().chain(&honest).cloned().collect();
+    let recovered = round.recover(&canonical, &sums, &twice).unwrap();
+    assert_eq!(recovered.recovered.plaintext, expected);
+    assert!(recovered.lane_culprits.is_empty() && recovered.lanes_discarded.is_empty());
+}
+
+#[test]
+fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
+    // A shift by the modulus keeps every equation. Claimed for more clients it fits its field: the gate at the actual
+    // roster refuses it, and the claim of more clients is a lie by itself.
+    let net = net(2, 3, 2, 2);
+    let mut round = Round::posted(&net, 0, 0..2);
+    let canonical = set(0..2);
+    let sums = round.server_sums(&canonical);
+    let honest = round.lane_sums(&canonical);
+    let code = net.params.lane_code().unwrap();
+    let claim = LaneClaim { clients: 300, ..*honest[0].claim() };
+    let mut lanes = honest.clone();
+    lanes[0] = LaneBulletinEntry::sign(claim, honest[0].opening().clone(), code, net.lanes[0].signing_key());
+    lanes[0] = through_bytes(&net.params, &lanes[0]);
+    let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+    assert_eq!(recovered.recovered.plaintext, net.expected(&canonical));
+    let wrong =
+        LaneVerifyError::WrongSet { lane: NodeId(0), purpose: LanePurpose::Close, expected: 2, found: 300 };
+    assert_eq!(recovered.lane_culprits, [LaneCulprit { lane: NodeId(0), fault: wrong }]);
+}
