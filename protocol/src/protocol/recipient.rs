@@ -4,11 +4,12 @@
 //! Posts are added one at a time, so memory does not grow with the number of clients. Every rejection is a value with
 //! its reason; a server is a culprit only for bytes under its own signature.
 
-use super::client::ciphertext_digest;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
 use super::verify::{Phase, VerifyError, verify_server_sum};
-use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError};
+use crate::bulletin::{
+    CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError, ciphertext_digest,
+};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{ClientId, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, KaheError, SummedKey};
