@@ -12,6 +12,7 @@ pub mod rescale;
 pub mod sample;
 #[cfg(test)]
 pub(crate) mod schoolbook;
+pub mod switch;
 
 pub use context::RingContext;
 pub use poly::{Poly, ShortPoly};

@@ -4,12 +4,15 @@
 //! here, and the loads and stores of [`mem`].
 
 mod arith;
+mod float;
 mod gaussian;
 mod mem;
 mod ntt;
 mod pointwise;
+mod switch;
 
 use super::super::modulus::Prime;
+use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
 
 /// Whether this CPU (and operating system) runs these kernels.
@@ -30,6 +33,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     scale,
     from_signed,
     gaussian,
+    encrypt,
+    decrypt,
 };
 
 macro_rules! dispatch {
@@ -54,4 +59,7 @@ dispatch! {
     fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
     fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) = gaussian::gaussian;
+    fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])
+        = switch::encrypt;
+    fn decrypt(s: &ModulusSwitch, sum: [&[u32]; 2], mask: [&[u32]; 2], out: &mut [u64]) -> u64 = switch::decrypt;
 }

@@ -35,3 +35,16 @@ pub(super) fn widen(x: &[u32; 4]) -> __m256i {
     // SAFETY: `x` is 16 readable bytes; loadu needs no alignment.
     _mm256_cvtepu32_epi64(unsafe { _mm_loadu_si128(x.as_ptr().cast()) })
 }
+
+/// Four words below 2^31, or signed ones, as doubles.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn load_signed<T: Word>(x: &[T; 4]) -> __m256d {
+    // SAFETY: `x` is 16 readable bytes, as a `Word` has 4; loadu needs no alignment.
+    _mm256_cvtepi32_pd(unsafe { _mm_loadu_si128(x.as_ptr().cast()) })
+}
+
+/// A 32-bit integer.
+pub(super) trait Word {}
+impl Word for u32 {}
+impl Word for i32 {}

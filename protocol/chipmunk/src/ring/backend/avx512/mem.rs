@@ -67,3 +67,11 @@ pub(super) fn store_narrow(x: &mut [i32; 8], value: __m512i) {
     // SAFETY: `x` is 32 writable bytes; storeu needs no alignment.
     unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), _mm512_cvtepi64_epi32(value)) }
 }
+
+/// Eight signed words, each in a 64-bit lane.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn widen_i32(x: &[i32; 8]) -> __m512i {
+    // SAFETY: `x` is 32 readable bytes; loadu needs no alignment.
+    _mm512_cvtepi32_epi64(unsafe { _mm256_loadu_si256(x.as_ptr().cast()) })
+}
