@@ -88,7 +88,7 @@ fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
         named("reduce", best(|| (kernels.reduce)(&prime, black_box(&mut out), black_box(&words))));
         named("from_signed", best(|| (kernels.from_signed)(&prime, black_box(&mut out), black_box(&signed))));
     }
-    let words = Input::new(3).words;
+    let words: Vec<_> = Input::new(3).words.into_iter().map(u64::to_le_bytes).collect();
     let mut out = vec![0i32; N];
     for which in [Gaussian::Error, Gaussian::Key] {
         let ns = best(|| (kernels.gaussian)(which.table(), black_box(&words), black_box(&mut out)));

@@ -3,6 +3,7 @@
 pub mod backend;
 mod context;
 pub mod crt;
+pub mod cumulative;
 pub mod expand;
 pub(crate) mod gaussian_table;
 pub mod modulus;

@@ -11,6 +11,7 @@ mod ntt;
 mod pointwise;
 mod switch;
 
+use super::super::cumulative::CumulativeTable;
 use super::super::modulus::Prime;
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
@@ -63,7 +64,7 @@ dispatch! {
     fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) = pointwise::reduce;
     fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
-    fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) = gaussian::gaussian;
+    fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) = gaussian::gaussian;
     fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])
         = switch::encrypt;
     fn decrypt(s: &ModulusSwitch, sum: [&[u32]; 2], mask: [&[u32]; 2], out: &mut [u64]) -> u64 = switch::decrypt;

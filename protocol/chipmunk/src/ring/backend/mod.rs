@@ -11,6 +11,7 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
+use super::cumulative::CumulativeTable;
 use super::modulus::Prime;
 use super::switch::ModulusSwitch;
 use std::fmt;
@@ -41,9 +42,9 @@ pub struct Kernels {
     pub scale: fn(&Prime, &mut [u32], u32),
     /// Residues of integers of magnitude below q.
     pub from_signed: fn(&Prime, &mut [u32], &[i32]),
-    /// Gaussian samples from uniform words: the low 63 bits are compared with every entry of the cumulative table,
-    /// the top bit is the sign. `(table, words, out)`, the table of any length, the others equally long.
-    pub gaussian: fn(&[u64], &[u64], &mut [i32]),
+    /// Gaussian samples from uniform little-endian words: the magnitude is the number of table entries at or below the
+    /// low 63 bits, the top bit is the sign. `(table, words, out)`, the latter equally long, a multiple of 8.
+    pub gaussian: fn(&CumulativeTable, &[[u8; 8]], &mut [i32]),
     /// [`ModulusSwitch::encrypt`] with limbs `(mask, error, message, out)`.
     pub encrypt: fn(&ModulusSwitch, [&[u32]; 2], &[i32], &[u64], [&mut [u32]; 2]),
     /// [`ModulusSwitch::decrypt`] with limbs `(sum, mask, out)`; the words of `sum` are any.

@@ -5,6 +5,7 @@
     reason = "modular arithmetic: high and low halves of u64 products"
 )]
 
+use super::super::cumulative::CumulativeTable;
 use super::super::modulus::{Prime, min};
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
@@ -124,9 +125,11 @@ fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) {
 
 /// Counts the table entries at or below the word: each comparison is the borrow of a 63-bit subtraction, so neither
 /// branches nor addresses depend on the word.
-fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) {
+fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) {
     const LOW_63: u64 = u64::MAX >> 1;
-    for (out, &word) in out.iter_mut().zip(words) {
+    let table = table.entries();
+    for (out, word) in out.iter_mut().zip(words) {
+        let word = u64::from_le_bytes(*word);
         let uniform = word & LOW_63;
         // (uniform - entry) >> 63 is 1 when uniform < entry, as both are below 2^63.
         let below = table.iter().fold(0u64, |below, &entry| below + (uniform.wrapping_sub(entry) >> 63));

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 macro_rules! access {
-    ($($load:ident, $store:ident: [$element:ty; $lanes:literal];)*) => {$(
+    ($($load:ident $(, $store:ident)?: [$element:ty; $lanes:literal];)*) => {$(
         #[target_feature(enable = "avx2")]
         #[inline]
         pub(super) fn $load(x: &[$element; $lanes]) -> __m256i {
@@ -13,12 +13,12 @@ macro_rules! access {
             unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
         }
 
-        #[target_feature(enable = "avx2")]
+        $(#[target_feature(enable = "avx2")]
         #[inline]
         pub(super) fn $store(x: &mut [$element; $lanes], value: __m256i) {
             // SAFETY: `x` is 32 writable bytes; storeu needs no alignment.
             unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), value) }
-        }
+        })?
     )*};
 }
 
@@ -26,6 +26,7 @@ access! {
     load, store: [u32; 8];
     load_i32, store_i32: [i32; 8];
     load_u64, store_u64: [u64; 4];
+    load_bytes: [[u8; 8]; 4];
 }
 
 /// Four words, each in a 64-bit lane.

@@ -26,6 +26,7 @@ access! {
     load, store: [u32; 16];
     load_i32: [i32; 16];
     load_u64, store_u64: [u64; 8];
+    load_bytes: [[u8; 8]; 8];
 }
 
 /// Two words, repeated over the register.
