@@ -3,9 +3,11 @@
 
 use chipmunk::N;
 use chipmunk::params::P300;
+use chipmunk::ring::RingContext;
 use chipmunk::ring::backend::{Kernels, Simd};
 use chipmunk::ring::modulus::Prime;
 use chipmunk::ring::sample::Gaussian;
+use chipmunk::ring::switch::ModulusSwitch;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -86,7 +88,7 @@ fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
         named("reduce", best(|| (kernels.reduce)(&prime, black_box(&mut out), black_box(&words))));
         named("from_signed", best(|| (kernels.from_signed)(&prime, black_box(&mut out), black_box(&signed))));
     }
-    let words = Input::new(3).words;
+    let words: Vec<_> = Input::new(3).words.into_iter().map(u64::to_le_bytes).collect();
     let mut out = vec![0i32; N];
     for which in [Gaussian::Error, Gaussian::Key] {
         let ns = best(|| (kernels.gaussian)(which.table(), black_box(&words), black_box(&mut out)));
@@ -94,10 +96,33 @@ fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
     }
 }
 
+fn ciphertext_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f64)) {
+    let kahe = RingContext::new(&P300.kahe, kernels);
+    let wire = RingContext::new(&P300.wire, kernels);
+    let switch = ModulusSwitch::new(&kahe, &wire, P300.plaintext_prime);
+    let [mask_0, mask_1] = P300.kahe.map(|q| Input::new(q).a);
+    let mask = [&mask_0[..], &mask_1];
+    let error = Input::new(P300.kahe[0]).signed;
+    let mut message: Vec<u64> = Input::new(3).words.iter().map(|word| word % P300.plaintext_prime).collect();
+    let [mut out_0, mut out_1] = [vec![0; N], vec![0; N]];
+    let ns = best(|| {
+        let out = [&mut out_0[..], &mut out_1];
+        (kernels.encrypt)(&switch, black_box(mask), black_box(&error), black_box(&message), out);
+    });
+    report("encrypt", ns);
+    let ns = best(|| {
+        let sum = [&out_0[..], &out_1];
+        black_box((kernels.decrypt)(&switch, black_box(sum), black_box(mask), &mut message));
+    });
+    report("decrypt", ns);
+}
+
 fn main() {
     for simd in Simd::available() {
         let ghz = clock();
         println!("{simd}, clock {ghz:.2} GHz: kernel, ns, ns at 4 GHz");
-        ring_kernels(simd.kernels(), &mut |name, ns| println!("{name:24} {ns:9.0} {:9.0}", ns * ghz / 4.0));
+        let mut report = |name: &str, ns| println!("{name:24} {ns:9.0} {:9.0}", ns * ghz / 4.0);
+        ring_kernels(simd.kernels(), &mut report);
+        ciphertext_kernels(simd.kernels(), &mut report);
     }
 }

@@ -4,12 +4,16 @@
 //! here, and the loads and stores of [`mem`].
 
 mod arith;
+mod float;
 mod gaussian;
 mod mem;
 mod ntt;
 mod pointwise;
+mod switch;
 
+use super::super::cumulative::CumulativeTable;
 use super::super::modulus::Prime;
+use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
 
 /// Whether this CPU (and operating system) runs these kernels.
@@ -30,6 +34,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     scale,
     from_signed,
     gaussian,
+    encrypt,
+    decrypt,
 };
 
 macro_rules! dispatch {
@@ -53,5 +59,8 @@ dispatch! {
     fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) = pointwise::reduce;
     fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
-    fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) = gaussian::gaussian;
+    fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) = gaussian::gaussian;
+    fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])
+        = switch::encrypt;
+    fn decrypt(s: &ModulusSwitch, sum: [&[u32]; 2], mask: [&[u32]; 2], out: &mut [u64]) -> u64 = switch::decrypt;
 }

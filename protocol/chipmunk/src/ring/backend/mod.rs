@@ -11,12 +11,16 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
+use super::cumulative::CumulativeTable;
 use super::modulus::Prime;
+use super::switch::ModulusSwitch;
 use std::fmt;
 use std::str::FromStr;
 
-/// The arithmetic of one back-end. All slices are 2048 long; residues are canonical in `[0, q)`, before and after.
+/// The arithmetic of one back-end. All slices are 2048 long; residues are canonical in `[0, q)`, before and after,
+/// where nothing else is said.
 /// Every kernel is constant time in its data.
+#[expect(clippy::type_complexity, reason = "this table is where the signatures are spelled out")]
 pub struct Kernels {
     /// Which back-end this is.
     pub simd: Simd,
@@ -38,9 +42,13 @@ pub struct Kernels {
     pub scale: fn(&Prime, &mut [u32], u32),
     /// Residues of integers of magnitude below q.
     pub from_signed: fn(&Prime, &mut [u32], &[i32]),
-    /// Gaussian samples from uniform words: the low 63 bits are compared with every entry of the cumulative table,
-    /// the top bit is the sign. `(table, words, out)`, the table of any length, the others equally long.
-    pub gaussian: fn(&[u64], &[u64], &mut [i32]),
+    /// Gaussian samples from uniform little-endian words: the magnitude is the number of table entries at or below the
+    /// low 63 bits, the top bit is the sign. `(table, words, out)`, the latter equally long, a multiple of 8.
+    pub gaussian: fn(&CumulativeTable, &[[u8; 8]], &mut [i32]),
+    /// [`ModulusSwitch::encrypt`] with limbs `(mask, error, message, out)`.
+    pub encrypt: fn(&ModulusSwitch, [&[u32]; 2], &[i32], &[u64], [&mut [u32]; 2]),
+    /// [`ModulusSwitch::decrypt`] with limbs `(sum, mask, out)`; the words of `sum` are any.
+    pub decrypt: fn(&ModulusSwitch, [&[u32]; 2], [&[u32]; 2], &mut [u64]) -> u64,
 }
 
 impl fmt::Debug for Kernels {

@@ -5,7 +5,9 @@
     reason = "modular arithmetic: high and low halves of u64 products"
 )]
 
+use super::super::cumulative::CumulativeTable;
 use super::super::modulus::{Prime, min};
+use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
 use crate::N;
 
@@ -21,6 +23,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     scale,
     from_signed,
     gaussian,
+    encrypt,
+    decrypt,
 };
 
 /// `y * w mod q` in `[0, 2q)` for any u32 `y`, with the companion of `w`.
@@ -121,9 +125,11 @@ fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) {
 
 /// Counts the table entries at or below the word: each comparison is the borrow of a 63-bit subtraction, so neither
 /// branches nor addresses depend on the word.
-fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) {
+fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) {
     const LOW_63: u64 = u64::MAX >> 1;
-    for (out, &word) in out.iter_mut().zip(words) {
+    let table = table.entries();
+    for (out, word) in out.iter_mut().zip(words) {
+        let word = u64::from_le_bytes(*word);
         let uniform = word & LOW_63;
         // (uniform - entry) >> 63 is 1 when uniform < entry, as both are below 2^63.
         let below = table.iter().fold(0u64, |below, &entry| below + (uniform.wrapping_sub(entry) >> 63));
@@ -131,4 +137,48 @@ fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) {
         let sign = ((word >> 63) as u32).wrapping_neg();
         *out = ((magnitude ^ sign).wrapping_sub(sign)).cast_signed();
     }
+}
+
+/// `x - modulus`, or `x` where that would be negative; both below 2^63.
+const fn subtract_once(x: u64, modulus: u64) -> u64 {
+    let difference = x.wrapping_sub(modulus);
+    difference.wrapping_add(modulus & (difference.cast_signed() >> 63).cast_unsigned())
+}
+
+fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2]) {
+    let (q, wire_q) = (s.kahe.lift.modulus(), s.wire.lift.modulus());
+    let [out_0, out_1] = out;
+    let out = out_0.iter_mut().zip(out_1);
+    for ((((out_0, out_1), (&r0, &r1)), &error), &message) in
+        out.zip(mask[0].iter().zip(mask[1])).zip(error).zip(message)
+    {
+        // Below 3q: a lift, an error, and a scaled message that may round up to q.
+        let c = s.kahe.lift.lift(&s.kahe.primes[1], r0, r1) + s.message_to_kahe.apply(message) + q;
+        let c = subtract_once(subtract_once(c.wrapping_add_signed(error.into()), q), q);
+        // c Q / q may round up to Q, which is 0.
+        let c = subtract_once(s.kahe_to_wire.apply(c), wire_q);
+        (*out_0, *out_1) = (s.wire.primes[0].reduce(c), s.wire.primes[1].reduce(c));
+    }
+}
+
+fn decrypt(s: &ModulusSwitch, sum: [&[u32]; 2], mask: [&[u32]; 2], out: &mut [u64]) -> u64 {
+    let q = s.kahe.lift.modulus();
+    let mut largest = 0;
+    for (((&s0, &s1), (&r0, &r1)), out) in sum[0].iter().zip(sum[1]).zip(mask[0].iter().zip(mask[1])).zip(out)
+    {
+        let [p0, p1] = &s.wire.primes;
+        let c = s.wire_to_kahe.apply(s.wire.lift.lift(p1, p0.reduce(s0.into()), p1.reduce(s1.into())));
+        let x = subtract_once(c + q - s.kahe.lift.lift(&s.kahe.primes[1], r0, r1), q);
+        // The rounded c may be q itself.
+        let x = subtract_once(x, q);
+        let (m, residual) = s.kahe_to_message.apply_with_remainder(x);
+        *out = subtract_once(m, s.t);
+        largest = max_u64(largest, residual.unsigned_abs());
+    }
+    largest
+}
+
+/// The larger of two values below 2^63. Branch-free.
+const fn max_u64(a: u64, b: u64) -> u64 {
+    a + (b.wrapping_sub(a) & !(b.wrapping_sub(a).cast_signed() >> 63).cast_unsigned())
 }

@@ -5,6 +5,8 @@ use crate::N;
 use crate::params::{P300, P1000, ParameterSet};
 use crate::ring::modulus::Prime;
 use crate::ring::schoolbook::negacyclic;
+use crate::ring::switch::{MAX_ERROR, ModulusSwitch};
+use crate::ring::{Kahe, RingContext, Wire};
 use proptest::prelude::*;
 
 /// The vector back-ends of this CPU.
@@ -46,7 +48,7 @@ impl Draw {
     }
 
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        u64::try_from(u128::from(self.word()) * u128::from(bound) >> 64).unwrap()
+        u64::try_from((u128::from(self.word()) * u128::from(bound)) >> 64).unwrap()
     }
 
     /// A residue: an edge of the range every other time.
@@ -184,9 +186,9 @@ proptest! {
         use crate::ring::sample::Gaussian;
         let mut draw = Draw(seed);
         for which in [Gaussian::Error, Gaussian::Key] {
-            let table = which.table();
+            let table = which.table().entries();
             // Next to entries, at both ends, anywhere; with either sign.
-            let words: Vec<u64> = (0..8 * words).map(|_| {
+            let words: Vec<[u8; 8]> = (0..8 * words).map(|_| {
                 let entry = table[usize::try_from(draw.below(table.len() as u64)).unwrap()];
                 let low = match draw.below(4) {
                     0 => entry - 1 + draw.below(3),
@@ -194,14 +196,60 @@ proptest! {
                     2 => (u64::MAX >> 1) - draw.below(3),
                     _ => draw.word(),
                 };
-                low & u64::MAX >> 1 | draw.below(2) << 63
+                (low & u64::MAX >> 1 | draw.below(2) << 63).to_le_bytes()
             }).collect();
             let mut expected = vec![0; words.len()];
-            (scalar().gaussian)(table, &words, &mut expected);
+            (scalar().gaussian)(which.table(), &words, &mut expected);
             for kernels in others() {
                 let mut got = vec![0; words.len()];
-                (kernels.gaussian)(table, &words, &mut got);
+                (kernels.gaussian)(which.table(), &words, &mut got);
                 prop_assert_eq!(&got, &expected, "{:?} {:?}", kernels, which);
+            }
+        }
+    }
+
+    #[test]
+    fn modulus_switches_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for set in SETS {
+            let kahe = RingContext::<Kahe>::new(&set.kahe, scalar());
+            let wire = RingContext::<Wire>::new(&set.wire, scalar());
+            for t in [set.plaintext_power, set.plaintext_prime] {
+                let switch = ModulusSwitch::new(&kahe, &wire, t);
+                let mask = set.kahe.map(|q| draw.residues(q));
+                // Words at both ends of u32 too: a sum is not reduced.
+                let sum = set.wire.map(|q| -> Vec<u32> {
+                    (0..N).map(|_| match draw.below(3) {
+                        0 => u32::MAX - u32::try_from(draw.below(3)).unwrap(),
+                        1 => u32::try_from(draw.word() >> 32).unwrap(),
+                        _ => draw.residue(q),
+                    }).collect()
+                });
+                let error: Vec<i32> = (0..N).map(|_| {
+                    let magnitude = i32::try_from(draw.residue(MAX_ERROR)).unwrap();
+                    if draw.below(2) == 0 { magnitude } else { -magnitude }
+                }).collect();
+                let message: Vec<u64> = (0..N).map(|_| match draw.below(4) {
+                    0 => draw.below(3),
+                    1 => t - 1 - draw.below(3),
+                    // The middle of a power of two: a tie.
+                    2 => t / 2 + draw.below(2),
+                    _ => draw.below(t),
+                }).collect();
+                let run = |kernels: &Kernels| {
+                    let (mut c0, mut c1, mut m) = (vec![0; N], vec![0; N], vec![0; N]);
+                    let mask = [&mask[0][..], &mask[1]];
+                    (kernels.encrypt)(&switch, mask, &error, &message, [&mut c0, &mut c1]);
+                    let largest = (kernels.decrypt)(&switch, [&sum[0], &sum[1]], mask, &mut m);
+                    // A fresh ciphertext too, whose residuals are small.
+                    let mut back = vec![0; N];
+                    let fresh = (kernels.decrypt)(&switch, [&c0, &c1], mask, &mut back);
+                    (c0, c1, m, largest, back, fresh)
+                };
+                let expected = run(scalar());
+                for kernels in others() {
+                    prop_assert_eq!(&run(kernels), &expected, "{:?} {} t = {}", kernels, set.name, t);
+                }
             }
         }
     }

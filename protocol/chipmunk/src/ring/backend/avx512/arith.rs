@@ -56,3 +56,11 @@ pub(super) fn mul_lazy(y: __m512i, f: Factor, q: __m512i) -> __m512i {
 pub(super) fn once(x: __m512i, m: __m512i) -> __m512i {
     _mm512_min_epu32(x, _mm512_sub_epi32(x, m))
 }
+
+/// The low words of sixteen 64-bit lanes, in order.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn low_words(first: __m512i, second: __m512i) -> __m512i {
+    let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    _mm512_permutex2var_epi32(first, even, second)
+}

@@ -26,6 +26,7 @@ access! {
     load, store: [u32; 16];
     load_i32: [i32; 16];
     load_u64, store_u64: [u64; 8];
+    load_bytes: [[u8; 8]; 8];
 }
 
 /// Two words, repeated over the register.
@@ -66,4 +67,12 @@ pub(super) fn widen(x: &[u32; 8]) -> __m512i {
 pub(super) fn store_narrow(x: &mut [i32; 8], value: __m512i) {
     // SAFETY: `x` is 32 writable bytes; storeu needs no alignment.
     unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), _mm512_cvtepi64_epi32(value)) }
+}
+
+/// Eight signed words, each in a 64-bit lane.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn widen_i32(x: &[i32; 8]) -> __m512i {
+    // SAFETY: `x` is 32 readable bytes; loadu needs no alignment.
+    _mm512_cvtepi32_epi64(unsafe { _mm256_loadu_si256(x.as_ptr().cast()) })
 }
