@@ -171,8 +171,12 @@ impl Decode for Epoch {
         reader.header(ObjectType::Epoch)?;
         let deployment = DeploymentId::decode(reader)?;
         let number = EpochId::decode(reader)?;
-        let refused = reader.fault("servers of the epoch", DecodeErrorKind::OutOfRange);
+        let none = reader.fault("number of servers", DecodeErrorKind::OutOfRange);
         let count = usize::from(reader.u16("number of servers")?);
+        if count == 0 {
+            return Err(none);
+        }
+        let refused = reader.fault("servers of the epoch", DecodeErrorKind::OutOfRange);
         let need = SERVER_LEN * count;
         if reader.remaining() < need {
             let have = reader.remaining();
