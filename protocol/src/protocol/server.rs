@@ -49,6 +49,12 @@ pub enum EnvelopeFault {
         #[source]
         source: OpeningError,
     },
+    /// This server has answered its set: nothing is added any more.
+    #[error("the envelope of client {client} came after this session was answered")]
+    Closed {
+        /// The client.
+        client: ClientId,
+    },
     /// The sealed bytes are no opening.
     #[error("the opening of client {client} does not parse")]
     MalformedOpening {
@@ -121,6 +127,7 @@ impl Fault for EnvelopeFault {
         match self {
             Self::AlreadyReceived { .. } => "envelope_already_received",
             Self::BadOpening { .. } => "envelope_bad_opening",
+            Self::Closed { .. } => "envelope_closed",
             Self::MalformedOpening { .. } => "envelope_malformed_opening",
             Self::NotInPost { .. } => "envelope_not_in_post",
             Self::SelfTest { .. } => "envelope_self_test",
@@ -143,7 +150,7 @@ impl Fault for EnvelopeFault {
             Self::AlreadyReceived { .. } | Self::WrongClient { .. } | Self::WrongSession { .. } => {
                 Attribution::Caller
             }
-            Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
+            Self::Closed { .. } | Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
         }
     }
 
@@ -304,7 +311,7 @@ impl ServerRound {
     /// Opens, verifies and adds one client's envelope.
     ///
     /// # Errors
-    /// As [`unseal_opening`], and `AlreadyReceived` or `WrongSession`. The sum is then unchanged.
+    /// As [`unseal_opening`], and `AlreadyReceived`, `Closed` or `WrongSession`. The sum is then unchanged.
     pub fn receive(&mut self, post: &VerifiedPost, envelope: &Envelope) -> Result<(), EnvelopeFault> {
         let unsealed = unseal_opening(&self.identity, &self.params, post, envelope);
         self.add(post, unsealed)
@@ -320,7 +327,10 @@ impl ServerRound {
         if post.statement().session != self.session {
             return Err(EnvelopeFault::WrongSession { client });
         }
-        if self.received.contains_key(&client) || self.answered.is_some() {
+        if self.answered.is_some() {
+            return Err(EnvelopeFault::Closed { client });
+        }
+        if self.received.contains_key(&client) {
             return Err(EnvelopeFault::AlreadyReceived { client });
         }
         let (opening, verified) = unsealed?;

@@ -4,7 +4,7 @@ use super::{CHEAT, LIAR, NET, NOBODY, SCENE};
 use panetiere::bulletin::{CanonicalSet, SetError};
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, ServerId};
-use panetiere::protocol::ServerRoundError;
+use panetiere::protocol::{EnvelopeFault, ServerRoundError};
 
 #[test]
 fn a_set_with_strangers_or_duplicates_is_no_set_of_this_round() {
@@ -32,6 +32,28 @@ fn a_server_answers_one_set_once_and_always_alike() {
     assert_eq!(refused, expected);
     assert_eq!((refused.attribution(), refused.retry()), (Attribution::Operator, Retry::Never));
     assert!(round.close(LIAR, &rest).unwrap().to_bytes(&NET.params) == first, "also after a refusal");
+}
+
+#[test]
+fn an_envelope_after_the_answer_is_late_and_changes_nothing() {
+    let mut round = NET.open(1);
+    for client in NET.ids().filter(|id| *id != CHEAT) {
+        round.submit(&round.client(client)).accepted();
+    }
+    let rest = NET.all_but(CHEAT);
+    let sums = round.sums(&rest);
+    let late = round.submit(&round.client(CHEAT));
+    // Whose post it is does not matter: being late is no fault.
+    for client in [CHEAT, ClientId(0)] {
+        for taken in &round.submit(&round.client(client)).envelopes {
+            let refused = taken.as_ref().unwrap_err();
+            assert_eq!(*refused, EnvelopeFault::Closed { client });
+            assert_eq!((refused.attribution(), refused.retry()), (NOBODY, Retry::Never));
+        }
+    }
+    assert_eq!(late.envelopes.len(), 4);
+    assert_eq!(round.sums(&rest), sums);
+    assert_eq!(round.recover(&rest, &sums).unwrap().plaintext, NET.expected(&rest));
 }
 
 #[test]
