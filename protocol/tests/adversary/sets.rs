@@ -1,10 +1,14 @@
 //! Canonical sets, closing, answering once.
 
 use super::{CHEAT, LIAR, NET, NOBODY, SCENE};
+use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{CanonicalSet, SetError};
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, ServerId};
-use panetiere::protocol::{EnvelopeFault, ServerRoundError};
+use panetiere::kahe::KaheError;
+use panetiere::protocol::{
+    EnvelopeFault, PostFault, RecipientError, RejectReason, ServerRoundError, aggregate_and_decrypt,
+};
 
 #[test]
 fn a_set_with_strangers_or_duplicates_is_no_set_of_this_round() {
@@ -19,6 +23,21 @@ fn a_set_with_strangers_or_duplicates_is_no_set_of_this_round() {
     assert_eq!((refused.attribution(), refused.retry()), (NOBODY, Retry::SameRequest));
     let refused = round.recover(&set, &SCENE.sums).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("post_missing", NOBODY));
+}
+
+#[test]
+fn a_set_too_large_to_sum_is_no_clients_fault() {
+    let (round, large) = (&SCENE.round, CanonicalSet::new((0..301).map(ClientId)).unwrap());
+    let fetch = |_| panic!("no post is asked for once the set is refused");
+    let (params, epoch) = (&NET.params, &NET.epoch);
+    let refused = aggregate_and_decrypt(params, &round.session, epoch, &large, fetch, &SCENE.sums);
+    let above = RejectReason::AboveMax { got: 301, max: 300 };
+    assert_eq!(refused, Err(RecipientError::Rejected(above)));
+    // Whoever fills a sum by hand finds no client to name either.
+    let full = PostFault::Ciphertext { client: CHEAT, source: KaheError::TooManyClients { max: 300 } };
+    assert_eq!(full.attribution(), Attribution::Caller);
+    let source = KaheError::Malformed { poly: 0, source: PackError::OutOfRange { max: 1 } };
+    assert_eq!(PostFault::Ciphertext { client: CHEAT, source }.attribution(), Attribution::Client(CHEAT));
 }
 
 #[test]
@@ -42,7 +61,6 @@ fn an_envelope_after_the_answer_is_late_and_changes_nothing() {
     }
     let rest = NET.all_but(CHEAT);
     let sums = round.sums(&rest);
-    let late = round.submit(&round.client(CHEAT));
     // Whose post it is does not matter: being late is no fault.
     for client in [CHEAT, ClientId(0)] {
         for taken in &round.submit(&round.client(client)).envelopes {
@@ -51,7 +69,6 @@ fn an_envelope_after_the_answer_is_late_and_changes_nothing() {
             assert_eq!((refused.attribution(), refused.retry()), (NOBODY, Retry::Never));
         }
     }
-    assert_eq!(late.envelopes.len(), 4);
     assert_eq!(round.sums(&rest), sums);
     assert_eq!(round.recover(&rest, &sums).unwrap().plaintext, NET.expected(&rest));
 }
