@@ -144,22 +144,26 @@ impl Builder {
     /// What setup says.
     pub fn try_build(self) -> Result<Net, SetupError> {
         let id = DeploymentId::from_name("panetiere testing");
-        let server = |index: u16| {
+        let keys = |index: u16| {
             let mut identity = stream(self.seed, "server identity", &index.to_le_bytes());
             let place = [index.to_le_bytes().as_slice(), &self.epoch.to_bytes()].concat();
-            Arc::new(ServerIdentity {
-                id: ServerId(index),
-                envelope_key: pke::PrivateKey::generate(&mut stream(self.seed, "server epoch", &place)),
-                signing_key: SigningKey::generate(&mut identity),
-            })
+            let envelope_key = pke::PrivateKey::generate(&mut stream(self.seed, "server epoch", &place));
+            (ServerId(index), envelope_key, SigningKey::generate(&mut identity))
         };
-        let servers: Vec<Arc<ServerIdentity>> = (0..self.servers).map(server).collect();
-        let entries = servers
+        let keys: Vec<_> = (0..self.servers).map(keys).collect();
+        let entries = keys
             .iter()
-            .map(|s| EpochServer::sign(&id, self.epoch, s.id, s.envelope_key.public_key(), &s.signing_key))
+            .map(|(server, envelope_key, signing_key)| {
+                EpochServer::sign(&id, self.epoch, *server, envelope_key.public_key(), signing_key)
+            })
             .collect();
         let epoch = Epoch::new(id, self.epoch, entries).expect("every key was just signed").to_bytes();
         let epoch = Epoch::from_bytes(&epoch).expect("an encoder's bytes parse");
+        let servers = keys.into_iter().map(|(server, envelope_key, signing_key)| {
+            let identity = ServerIdentity::new(server, envelope_key, signing_key, &epoch);
+            Arc::new(identity.expect("the document was made from these keys"))
+        });
+        let servers = servers.collect();
         let dimensions = Dimensions {
             servers: self.servers,
             threshold: self.threshold.unwrap_or(default_threshold(self.servers)),
@@ -402,7 +406,7 @@ impl Round<'_> {
     /// # Panics
     /// If a server refuses.
     pub fn sums(&mut self, set: &CanonicalSet) -> Vec<ServerBulletinEntry> {
-        let servers: Vec<ServerId> = self.net.servers.iter().map(|server| server.id).collect();
+        let servers: Vec<ServerId> = self.net.servers.iter().map(|server| server.id()).collect();
         servers.into_iter().map(|server| self.close(server, set).expect("a server that answers")).collect()
     }
 

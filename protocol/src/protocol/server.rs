@@ -6,10 +6,14 @@
 
 use super::client::envelope_context;
 use super::params::ProtocolParams;
-use crate::bulletin::{CanonicalSet, Envelope, ServerBulletinEntry, SumClaim, VerifiedPost};
+use crate::bulletin::{
+    CanonicalSet, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim, VerifiedPost,
+};
 use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, EnvelopeKeyDigest, RootDigest, ServerId, SessionId, SetDigest, tagged_sha256};
+use crate::ids::{
+    ClientId, EnvelopeKeyDigest, EpochDigest, RootDigest, ServerId, SessionId, SetDigest, tagged_sha256,
+};
 use crate::pke::{self, OpenError};
 use crate::sig::SigningKey;
 use crate::wire::{DecodeError, DecodeWith};
@@ -19,15 +23,51 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A server's keys.
+/// A server's keys in one epoch: those that the epoch's document names for it, so that what clients seal to is what
+/// this server opens.
 #[derive(Debug)]
 pub struct ServerIdentity {
+    id: ServerId,
+    epoch: EpochDigest,
+    envelope_key: pke::PrivateKey,
+    signing_key: SigningKey,
+}
+
+impl ServerIdentity {
+    /// Holds a server's keys against the epoch's document. A server with other keys than the published ones could open
+    /// nothing and would find every honest client at fault.
+    ///
+    /// # Errors
+    /// `ForeignKeys` unless the document names both keys for this server.
+    pub fn new(
+        id: ServerId,
+        envelope_key: pke::PrivateKey,
+        signing_key: SigningKey,
+        epoch: &Epoch,
+    ) -> Result<Self, EpochError> {
+        let own = |named: &&EpochServer| {
+            named.identity == signing_key.verifying_key() && named.envelope_key == envelope_key.public_key()
+        };
+        match epoch.server(id).filter(own) {
+            Some(_) => Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key }),
+            None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
+        }
+    }
+
     /// Its place in the epoch.
-    pub id: ServerId,
+    pub const fn id(&self) -> ServerId {
+        self.id
+    }
+
     /// What opens the envelopes of this epoch.
-    pub envelope_key: pke::PrivateKey,
+    pub const fn envelope_key(&self) -> &pke::PrivateKey {
+        &self.envelope_key
+    }
+
     /// What signs its sums.
-    pub signing_key: SigningKey,
+    pub const fn signing_key(&self) -> &SigningKey {
+        &self.signing_key
+    }
 }
 
 /// An envelope was not taken.
@@ -106,6 +146,12 @@ pub enum EnvelopeFault {
         /// Whose envelope it is.
         found: ClientId,
     },
+    /// This server holds the keys of another epoch than the round's: it must not complain about anybody.
+    #[error("server {server} holds the keys of another epoch than this round's")]
+    WrongEpoch {
+        /// The server.
+        server: ServerId,
+    },
     /// The envelope is for another server.
     #[error("an envelope for server {found} reached server {expected}")]
     WrongServer {
@@ -134,6 +180,7 @@ impl Fault for EnvelopeFault {
             Self::StaleKey { .. } => "envelope_stale_key",
             Self::Unopenable { .. } => "envelope_unopenable",
             Self::WrongClient { .. } => "envelope_wrong_client",
+            Self::WrongEpoch { .. } => "envelope_wrong_epoch",
             Self::WrongServer { .. } => "envelope_wrong_server",
             Self::WrongSession { .. } => "envelope_wrong_session",
         }
@@ -146,7 +193,7 @@ impl Fault for EnvelopeFault {
             | Self::MalformedOpening { client, .. }
             | Self::StaleKey { client, .. }
             | Self::Unopenable { client, .. } => Attribution::Client(*client),
-            Self::SelfTest { .. } => Attribution::Operator,
+            Self::SelfTest { .. } | Self::WrongEpoch { .. } => Attribution::Operator,
             Self::AlreadyReceived { .. } | Self::WrongClient { .. } | Self::WrongSession { .. } => {
                 Attribution::Caller
             }
@@ -239,6 +286,9 @@ pub fn unseal_opening(
     post: &VerifiedPost,
     envelope: &Envelope,
 ) -> Result<(FreshOpening, VerifiedOpening), EnvelopeFault> {
+    if identity.epoch != *params.epoch() {
+        return Err(EnvelopeFault::WrongEpoch { server: identity.id });
+    }
     let client = post.client();
     if envelope.client != client {
         return Err(EnvelopeFault::WrongClient { expected: client, found: envelope.client });

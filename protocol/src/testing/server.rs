@@ -77,5 +77,5 @@ pub(super) fn run(
         ServerLie::WrongEpoch => SumClaim { epoch: EpochDigest::from_digest([0xEE; 32]), ..claim },
         ServerLie::WrongSession(session) => SumClaim { session: *session, ..claim },
     };
-    ServerBulletinEntry::sign(claim, opening, params, &identity.signing_key)
+    ServerBulletinEntry::sign(claim, opening, params, identity.signing_key())
 }

@@ -191,7 +191,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
 
 fn stale(stated: bool) -> ClientLie {
     let old = deployment(100).servers(4).threshold(3).epoch(1).build();
-    let key = Box::new(old.server(ServerId(1)).envelope_key.public_key());
+    let key = Box::new(old.server(ServerId(1)).envelope_key().public_key());
     ClientLie::StaleKey { server: ServerId(1), key, stated }
 }
 

@@ -1,12 +1,16 @@
 //! Lies of a server, and what others can do with its bytes.
 
 use super::{LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
-use panetiere::bulletin::{ServerBulletinEntry, SumClaim};
+use panetiere::bulletin::{EpochError, ServerBulletinEntry, SumClaim};
 use panetiere::fault::{Attribution, Fault, Retry};
-use panetiere::ids::{ClientId, ServerId};
-use panetiere::protocol::{RecipientError, RejectReason};
-use panetiere::testing::ServerLie;
+use panetiere::ids::{ClientId, EpochId, ServerId};
+use panetiere::pke::PrivateKey;
+use panetiere::protocol::{RecipientError, RejectReason, ServerIdentity, unseal_opening};
+use panetiere::sig::SigningKey;
+use panetiere::testing::{ServerLie, deployment};
 use panetiere::wire::{DecodeError, DecodeErrorKind, DecodeWith};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
 
 struct ServerRow {
     lie: &'static str,
@@ -125,7 +129,7 @@ static SERVER_ROWS: &[ServerRow] = &[
         lie: "signs for a server that does not exist",
         publishes: |scene| {
             // Its bytes would not even parse; this one is handed over as a value.
-            let (sum, key) = (honest(scene, LIAR), &NET.server(LIAR).signing_key);
+            let (sum, key) = (honest(scene, LIAR), NET.server(LIAR).signing_key());
             let claim = SumClaim { server: ServerId(4), ..*sum.claim() };
             vec![ServerBulletinEntry::sign(claim, sum.opening().clone(), &NET.params, key)]
         },
@@ -280,4 +284,31 @@ fn too_few_sums_name_nobody() {
     // Three times the same sum is one sum.
     let refused = scene.round.recover(&scene.set, &vec![scene.sums[0].clone(); 3]).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("shares_exhausted", NOBODY));
+}
+
+#[test]
+fn a_server_with_the_wrong_keys_names_no_client() {
+    // Keys that the document does not name never become an identity: every client would look like a cheat to it.
+    let other = SigningKey::generate(&mut ChaCha20Rng::from_seed([1; 32]));
+    let own = || SigningKey::from_scalar(&NET.server(LIAR).signing_key().expose_scalar()).unwrap();
+    let published = || PrivateKey::from_seed(&NET.server(LIAR).envelope_key().expose_seed());
+    let rows = [
+        (LIAR, PrivateKey::generate(&mut ChaCha20Rng::from_seed([2; 32])), own()),
+        (LIAR, published(), other),
+        (ServerId(1), published(), own()),
+        (ServerId(4), published(), own()),
+    ];
+    for (server, envelope_key, signing_key) in rows {
+        let refused = ServerIdentity::new(server, envelope_key, signing_key, &NET.epoch).unwrap_err();
+        assert_eq!(refused, EpochError::ForeignKeys { server, epoch: EpochId(0) });
+        assert_eq!(refused.attribution(), Attribution::Operator);
+    }
+    assert!(ServerIdentity::new(LIAR, published(), own(), &NET.epoch).is_ok());
+
+    // Last epoch's keys, honestly held, in this epoch's round.
+    let old = deployment(100).servers(4).threshold(3).epoch(1).build();
+    let post = &SCENE.round.inboxes[2][1];
+    let refused = unseal_opening(old.server(LIAR), &NET.params, &post.0, &post.1).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("envelope_wrong_epoch", Attribution::Operator));
+    assert!(unseal_opening(NET.server(LIAR), &NET.params, &post.0, &post.1).is_ok());
 }

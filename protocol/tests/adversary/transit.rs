@@ -9,7 +9,7 @@ use panetiere::testing::Round;
 
 #[test]
 fn what_happens_to_an_envelope_on_its_way_names_nobody() {
-    let other_key = NET.server(ServerId(0)).envelope_key.public_key().digest();
+    let other_key = NET.server(ServerId(0)).envelope_key().public_key().digest();
     let verified = |round: &mut Round<'_>, client| {
         let sent = round.client(client);
         (round.submit(&sent).statement.unwrap(), sent)
