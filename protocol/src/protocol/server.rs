@@ -389,8 +389,31 @@ impl ServerRound {
         Ok(())
     }
 
+    /// The root, as a digest, that a client's received envelope opens.
+    ///
+    /// A client may sign two statements for one session. The log has one of them, and the recipient adds that one's
+    /// root; a server that summed the other would be named for it. So before closing, whoever reads the log compares
+    /// this with the log's statement of every canonical client, and [`withdraw`](Self::withdraw)s what differs.
+    pub fn received(&self, client: ClientId) -> Option<&RootDigest> {
+        self.received.get(&client).map(|(_, root)| root)
+    }
+
+    /// Takes a client's envelope off the sum, so that the one that belongs to the log's statement can be received.
+    /// Returns whether there was one; after the answer nothing changes any more.
+    pub fn withdraw(&mut self, client: ClientId) -> bool {
+        self.answered.is_none() && self.take_off(client)
+    }
+
+    fn take_off(&mut self, client: ClientId) -> bool {
+        let Some((opening, root)) = self.received.remove(&client) else { return false };
+        let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
+        self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+        true
+    }
+
     /// The signed sum over the canonical set: what came but is not in the set is taken off again.
     ///
+    /// Every envelope has to be the one of the log's statement: see [`received`](Self::received).
     /// One set per round object: asked again for the same set it gives the same answer, for another it refuses.
     ///
     /// # Errors
@@ -418,9 +441,7 @@ impl ServerRound {
         let surplus: Vec<ClientId> =
             self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
         for client in surplus {
-            let (opening, root) = self.received.remove(&client).expect("its key was just listed");
-            let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
-            self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+            self.take_off(client);
         }
         let claim = SumClaim {
             deployment: *self.params.deployment(),

@@ -9,6 +9,7 @@ use crate::kahe::Key;
 use crate::pke::{self, EnvelopeContext};
 use crate::protocol::{ClientRound, cs_commit, kahe_encrypt, kahe_keygen, shamir_share};
 use crate::sig::SigningKey;
+use crate::wire::Encode;
 use chipmunk::N;
 use chipmunk::ring::ShortPoly;
 use chipmunk::ring::pack::{pack_words, packed_len, unpack_words};
@@ -52,6 +53,8 @@ pub enum ClientLie {
     OversizedNoise,
     /// The statement is signed by another key than the admitted one.
     OtherSigner,
+    /// Everything honest, from another draw of randomness: a second post for the same session.
+    SecondStatement,
     /// Sealed to the key of another epoch. `stated`: the envelope says so, else it names the current key.
     StaleKey {
         /// Whose envelope.
@@ -80,7 +83,10 @@ pub enum ClientLie {
 /// The honest client's steps, with one lie put in.
 pub(super) fn run(round: &Round<'_>, party: &Party, lie: &ClientLie) -> ClientRound {
     let params = &*round.net.params;
-    let mut rng = round.client_stream(party.id);
+    let mut rng = match lie {
+        ClientLie::SecondStatement => stream(round.net.seed, "second statement", &party.id.to_bytes()),
+        _ => round.client_stream(party.id),
+    };
     let key = match lie {
         ClientLie::KeyOutOfBounds => Key::from_coefficients(largest_key(params.set().cs)),
         _ => kahe_keygen(&mut rng, params),

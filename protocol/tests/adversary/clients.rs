@@ -286,19 +286,37 @@ fn what_can_be_known_of_inconsistent_shares() {
 
 #[test]
 fn two_statements_of_one_client_do_not_set_a_server_against_the_log() {
-    // The client signs two posts for one session. The log has the first; the envelopes of the second reach a server.
-    let mut round = NET.open(1);
-    let logged = round.client(CHEAT);
-    let second = round.lying_client(CHEAT, &ClientLie::ForeignRoot);
-    let other = NET.open(1).submit(&second).statement.unwrap();
-    let verified = round.submit(&logged).statement.unwrap();
-    assert_ne!(other.statement(), verified.statement());
-    let mut late = NET.open(1);
-    let refused = late.deliver(LIAR, &verified, &second.envelopes[2]).unwrap_err();
-    // Servers work from the log's statement, so the other envelope is one that was not delivered.
-    assert_eq!((refused.code(), refused.attribution()), ("envelope_not_in_post", NOBODY));
-    assert_eq!(refused.retry(), Retry::SameRequest);
-    late.deliver(LIAR, &verified, &logged.envelopes[2]).unwrap();
+    // The client signs two posts for one session. The log has the first; the second reaches server 2, whole.
+    let all = NET.all();
+    let (mut round, mut misled) = (NET.posted(1), NET.open(1));
+    for client in NET.ids().filter(|id| *id != CHEAT) {
+        misled.submit(&misled.client(client)).accepted();
+    }
+    let (logged, second) =
+        (round.client(CHEAT), NET.open(1).lying_client(CHEAT, &ClientLie::SecondStatement));
+    let other = misled.submit(&second).accepted();
+    let verified = NET.open(1).submit(&logged).accepted();
+    assert_ne!(other.root(), verified.root());
+
+    // Either envelope with the other statement is one that was not delivered.
+    for (post, envelope) in [(&verified, &second.envelopes[2]), (&other, &logged.envelopes[2])] {
+        let refused = NET.open(1).deliver(LIAR, post, envelope).unwrap_err();
+        assert_eq!((refused.code(), refused.attribution()), ("envelope_not_in_post", NOBODY));
+        assert_eq!(refused.retry(), Retry::SameRequest);
+    }
+
+    // Held against the log, server 2 sees the difference, lets go of the second and takes the first.
+    let server = &mut misled.running[2];
+    assert_eq!(server.received(CHEAT), Some(other.root()));
+    assert_ne!(server.received(CHEAT), Some(verified.root()));
+    assert!(server.withdraw(CHEAT) && !server.withdraw(CHEAT));
+    assert_eq!(server.received(CHEAT), None);
+    misled.deliver(LIAR, &verified, &logged.envelopes[2]).unwrap();
+    let sums = [round.sums(&all)[..2].to_vec(), vec![misled.close(LIAR, &all).unwrap()]].concat();
+    assert!(!misled.running[2].withdraw(CHEAT), "an answer is final");
+    let recovered = round.recover(&all, &sums).unwrap();
+    assert_eq!(recovered.plaintext, NET.expected(&all));
+    assert_eq!(findings(&recovered), (vec![], vec![]));
 }
 
 #[test]
