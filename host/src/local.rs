@@ -63,22 +63,19 @@ impl LocalRound {
     pub fn new(seed: &Seed, shape: Shape) -> anyhow::Result<Self> {
         let id = DeploymentId::from_name("panetiere local");
         let mut rng = seed.stream("keys");
-        let servers: Vec<_> = (0..shape.servers)
-            .map(|index| {
-                Arc::new(ServerIdentity {
-                    id: ServerId(index),
-                    envelope_key: pke::PrivateKey::generate(&mut rng),
-                    signing_key: SigningKey::generate(&mut rng),
-                })
-            })
-            .collect();
+        let mut keys = || (pke::PrivateKey::generate(&mut rng), SigningKey::generate(&mut rng));
+        let keys: Vec<_> = (0..shape.servers).map(|index| (ServerId(index), keys())).collect();
         let clients: Vec<_> = (0..shape.clients).map(|_| SigningKey::generate(&mut rng)).collect();
-        let entries = servers
-            .iter()
-            .map(|s| EpochServer::sign(&id, EpochId(0), s.id, s.envelope_key.public_key(), &s.signing_key))
-            .collect();
+        let sign = |(server, (envelope, signing)): &(ServerId, (pke::PrivateKey, SigningKey))| {
+            EpochServer::sign(&id, EpochId(0), *server, envelope.public_key(), signing)
+        };
+        let entries = keys.iter().map(sign).collect();
         let document = Epoch::new(id, EpochId(0), entries)?.to_bytes();
         let epoch = Epoch::from_bytes(&document)?;
+        let identity = |(server, (envelope, signing))| {
+            ServerIdentity::new(server, envelope, signing, &epoch).map(Arc::new)
+        };
+        let servers = keys.into_iter().map(identity).collect::<Result<_, _>>()?;
 
         let channel = ChannelParams::prony_for_messages(index(shape.clients), shape.message_bytes)?;
         let deployment = Deployment {

@@ -4,7 +4,11 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_panetiere")).arg("bench").args(arguments).output().expect("the program starts")
+    Command::new(env!("CARGO_BIN_EXE_panetiere"))
+        .arg("bench")
+        .args(arguments)
+        .output()
+        .expect("the program starts")
 }
 
 fn number(report: &Value, path: &str) -> f64 {

@@ -27,7 +27,8 @@ pub(super) fn execute(args: &KernelArgs) -> anyhow::Result<Exit> {
     let mut out = vec![0u32; N];
     let mut acc = vec![0u64; N];
     let signed: Vec<i32> = b.iter().map(|&x| prime.centred(x)).collect();
-    let words: Vec<u64> = (0..).take(N).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+    let words: Vec<[u8; 8]> =
+        (0..).take(N).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()).collect();
     let mut samples = vec![0i32; N];
     let add_ns = dependent_add_ns();
     let report = json!({

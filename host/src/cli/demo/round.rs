@@ -56,7 +56,7 @@ pub(super) fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<De
         *honest_entry.claim(),
         collected.lie.finish(liar.0),
         &common.params,
-        &identity.signing_key,
+        identity.signing_key(),
     );
     sums[usize::from(liar.0)] = wrong.to_bytes(&common.params);
     let (phases, links) = (Measures::default(), Measures::default());
