@@ -182,6 +182,12 @@ impl KaheParams {
         self.a.len()
     }
 
+    /// The public vector a, in the transform domain: for vectors that another implementation checks.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn public_vector(&self) -> &[Poly<Kahe, Ntt>] {
+        &self.a
+    }
+
     /// The plaintext modulus t.
     pub const fn plaintext_modulus(&self) -> u64 {
         self.t
