@@ -117,6 +117,29 @@ fn ciphertext_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f
     report("decrypt", ns);
 }
 
+fn packing_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
+    for width in [17, 21] {
+        let mask = (1 << width) - 1;
+        let words: Vec<u32> = Input::new(P300.kahe[0]).a.iter().map(|word| word & mask).collect();
+        let mut bytes = vec![0; N * width as usize / 8];
+        let mut out = words.clone();
+        let mut named = |kernel: &str, ns| report(&format!("{kernel} {width} bit"), ns);
+        named("pack", best(|| (kernels.pack)(width, black_box(&words), black_box(&mut bytes))));
+        named(
+            "unpack",
+            best(|| {
+                black_box((kernels.unpack)(width, black_box(&bytes), black_box(&mut out)));
+            }),
+        );
+        named(
+            "add_packed",
+            best(|| {
+                black_box((kernels.add_packed)(width, black_box(&bytes), black_box(&mut out)));
+            }),
+        );
+    }
+}
+
 fn main() {
     for simd in Simd::available() {
         let ghz = clock();
@@ -124,5 +147,6 @@ fn main() {
         let mut report = |name: &str, ns| println!("{name:24} {ns:9.0} {:9.0}", ns * ghz / 4.0);
         ring_kernels(simd.kernels(), &mut report);
         ciphertext_kernels(simd.kernels(), &mut report);
+        packing_kernels(simd.kernels(), &mut report);
     }
 }

@@ -8,6 +8,7 @@ mod float;
 mod gaussian;
 mod mem;
 mod ntt;
+mod pack;
 mod pointwise;
 mod switch;
 
@@ -36,6 +37,10 @@ pub(super) static KERNELS: Kernels = Kernels {
     gaussian,
     encrypt,
     decrypt,
+    pack,
+    unpack,
+    add_packed,
+    sub_packed,
 };
 
 macro_rules! dispatch {
@@ -63,4 +68,8 @@ dispatch! {
     fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])
         = switch::encrypt;
     fn decrypt(s: &ModulusSwitch, sum: [&[u32]; 2], mask: [&[u32]; 2], out: &mut [u64]) -> u64 = switch::decrypt;
+    fn pack(width: u32, words: &[u32], out: &mut [u8]) = pack::pack;
+    fn unpack(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 = pack::unpack;
+    fn add_packed(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 = pack::add_packed;
+    fn sub_packed(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 = pack::sub_packed;
 }

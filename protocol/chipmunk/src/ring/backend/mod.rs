@@ -7,6 +7,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod packing;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -49,6 +51,14 @@ pub struct Kernels {
     pub encrypt: fn(&ModulusSwitch, [&[u32]; 2], &[i32], &[u64], [&mut [u32]; 2]),
     /// [`ModulusSwitch::decrypt`] with limbs `(sum, mask, out)`; the words of `sum` are any.
     pub decrypt: fn(&ModulusSwitch, [&[u32]; 2], [&[u32]; 2], &mut [u64]) -> u64,
+    /// Packs words below `2^width`, `width` in `1..=32`, into exactly `2048 * width / 8` bytes: `(width, words, out)`.
+    pub pack: fn(u32, &[u32], &mut [u8]),
+    /// Inverse of `pack`: `(width, bytes, out)`. Returns the largest word.
+    pub unpack: fn(u32, &[u8], &mut [u32]) -> u32,
+    /// Like `unpack`, adding to `out` modulo 2^32. Returns the largest word added.
+    pub add_packed: fn(u32, &[u8], &mut [u32]) -> u32,
+    /// Like `unpack`, subtracting from `out` modulo 2^32. Returns the largest word subtracted.
+    pub sub_packed: fn(u32, &[u8], &mut [u32]) -> u32,
 }
 
 impl fmt::Debug for Kernels {

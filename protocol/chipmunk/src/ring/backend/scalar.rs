@@ -6,9 +6,9 @@
 )]
 
 use super::super::cumulative::CumulativeTable;
-use super::super::modulus::{Prime, min};
+use super::super::modulus::{Prime, max, min};
 use super::super::switch::ModulusSwitch;
-use super::{Kernels, Simd};
+use super::{Kernels, Simd, registers, registers_mut};
 use crate::N;
 
 pub(super) static KERNELS: Kernels = Kernels {
@@ -25,6 +25,10 @@ pub(super) static KERNELS: Kernels = Kernels {
     gaussian,
     encrypt,
     decrypt,
+    pack,
+    unpack,
+    add_packed,
+    sub_packed,
 };
 
 /// `y * w mod q` in `[0, 2q)` for any u32 `y`, with the companion of `w`.
@@ -181,4 +185,55 @@ fn decrypt(s: &ModulusSwitch, sum: [&[u32]; 2], mask: [&[u32]; 2], out: &mut [u6
 /// The larger of two values below 2^63. Branch-free.
 const fn max_u64(a: u64, b: u64) -> u64 {
     a + (b.wrapping_sub(a) & !(b.wrapping_sub(a).cast_signed() >> 63).cast_unsigned())
+}
+
+/// Little-endian bit stream. 2048 words of any width fill whole quadruples of bytes.
+pub(super) fn pack(width: u32, words: &[u32], out: &mut [u8]) {
+    debug_assert!(words.iter().all(|&word| u64::from(word) < 1 << width));
+    let (mut acc, mut bits) = (0u64, 0);
+    let mut chunks = registers_mut::<4, _>(out).iter_mut();
+    for &word in words {
+        acc |= u64::from(word) << bits;
+        bits += width;
+        if bits >= 32 {
+            *chunks.next().expect("room for all words") = (acc as u32).to_le_bytes();
+            acc >>= 32;
+            bits -= 32;
+        }
+    }
+    assert!(bits == 0 && chunks.next().is_none(), "as many bytes as the words fill");
+}
+
+pub(super) fn unpack(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 {
+    each_packed(width, bytes, out, |out, word| *out = word)
+}
+
+pub(super) fn add_packed(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 {
+    each_packed(width, bytes, out, |out, word| *out = out.wrapping_add(word))
+}
+
+pub(super) fn sub_packed(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 {
+    each_packed(width, bytes, out, |out, word| *out = out.wrapping_sub(word))
+}
+
+#[inline(always)]
+fn each_packed(width: u32, bytes: &[u8], out: &mut [u32], put: impl Fn(&mut u32, u32)) -> u32 {
+    assert_eq!(8 * bytes.len(), out.len() * width as usize, "as many bytes as the words fill");
+    let mask = u64::from(u32::MAX >> (32 - width));
+    let mut chunks = registers::<4, _>(bytes).iter();
+    let (mut acc, mut bits) = (0u64, 0);
+    let mut largest = 0;
+    for out in out {
+        if bits < width {
+            let chunk = chunks.next().expect("the length was checked");
+            acc |= u64::from(u32::from_le_bytes(*chunk)) << bits;
+            bits += 32;
+        }
+        let word = (acc & mask) as u32;
+        largest = max(largest, word);
+        put(out, word);
+        acc >>= width;
+        bits -= width;
+    }
+    largest
 }

@@ -253,4 +253,37 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn packing_matches_scalar(seed in any::<u64>(), width in 1u32..=32) {
+        let mut draw = Draw(seed);
+        let top = u32::MAX >> (32 - width);
+        let words: Vec<u32> = (0..N).map(|_| match draw.below(4) {
+            0 => 0,
+            1 => top,
+            _ => u32::try_from(draw.word() >> 32).unwrap() & top,
+        }).collect();
+        let sums: Vec<u32> = (0..N).map(|_| u32::try_from(draw.word() >> 32).unwrap()).collect();
+        let length = N * usize::try_from(width).unwrap() / 8;
+        let run = |kernels: &Kernels| {
+            let mut bytes = vec![0xAA; length];
+            (kernels.pack)(width, &words, &mut bytes);
+            let [mut unpacked, mut added, mut taken] = [(); 3].map(|()| sums.clone());
+            let largest = [
+                (kernels.unpack)(width, &bytes, &mut unpacked),
+                (kernels.add_packed)(width, &bytes, &mut added),
+                (kernels.sub_packed)(width, &bytes, &mut taken),
+            ];
+            (bytes, unpacked, added, taken, largest)
+        };
+        let expected = run(scalar());
+        prop_assert_eq!(&expected.1, &words);
+        prop_assert_eq!(expected.4, [*words.iter().max().unwrap(); 3]);
+        for (((&added, &taken), &sum), &word) in expected.2.iter().zip(&expected.3).zip(&sums).zip(&words) {
+            prop_assert_eq!((added, taken), (sum.wrapping_add(word), sum.wrapping_sub(word)));
+        }
+        for kernels in others() {
+            prop_assert_eq!(&run(kernels), &expected, "{:?} width {}", kernels, width);
+        }
+    }
 }
