@@ -2,12 +2,14 @@
 //! that a chain of dependent additions shows in the same run. `cargo bench -p panetiere-chipmunk --bench kernels`.
 
 use chipmunk::N;
+use chipmunk::digits::DigitBase;
 use chipmunk::params::P300;
-use chipmunk::ring::RingContext;
 use chipmunk::ring::backend::{Kernels, Simd};
+use chipmunk::ring::crt::CsProducts;
 use chipmunk::ring::modulus::Prime;
 use chipmunk::ring::sample::Gaussian;
 use chipmunk::ring::switch::ModulusSwitch;
+use chipmunk::ring::{Cs, RingContext, ShortPoly};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -140,6 +142,36 @@ fn packing_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
     }
 }
 
+fn commitment_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f64)) {
+    let cs = RingContext::<Cs>::new(&[P300.cs], kernels);
+    let base = DigitBase::new(P300.cs_base);
+    let poly = cs.from_short(&{
+        let mut short = ShortPoly::zero();
+        short.coefficients_mut().copy_from_slice(&Input::new(P300.cs).signed);
+        short
+    });
+    report(
+        "decompose",
+        best(|| {
+            black_box(base.decompose(&cs, black_box(&poly)));
+        }),
+    );
+    let products = CsProducts::new(cs, RingContext::new(&P300.cs_aux, kernels));
+    report(
+        "factor",
+        best(|| {
+            black_box(products.factor(black_box(&poly)));
+        }),
+    );
+    let row: Vec<_> = (0..P300.kappa).map(|_| products.factor(&poly)).collect();
+    report(
+        "dot of 5",
+        best(|| {
+            black_box(products.dot(black_box(&row), black_box(&row)));
+        }),
+    );
+}
+
 fn main() {
     for simd in Simd::available() {
         let ghz = clock();
@@ -148,5 +180,6 @@ fn main() {
         ring_kernels(simd.kernels(), &mut report);
         ciphertext_kernels(simd.kernels(), &mut report);
         packing_kernels(simd.kernels(), &mut report);
+        commitment_kernels(simd.kernels(), &mut report);
     }
 }

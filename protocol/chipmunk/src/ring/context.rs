@@ -136,9 +136,7 @@ impl<R: Ring> RingContext<R> {
     pub fn centred(&self, poly: &Poly<R, Coeff>) -> ShortPoly {
         assert_eq!(R::LIMBS, 1, "only a one-limb element has a centred i32 form");
         let mut out = ShortPoly::zero();
-        for (out, &residue) in out.coefficients_mut().iter_mut().zip(poly.limb(0)) {
-            *out = self.primes[0].centred(residue);
-        }
+        (self.kernels.centred)(&self.primes[0], poly.limb(0), out.coefficients_mut());
         out
     }
 }

@@ -4,6 +4,7 @@
 //! here, and the loads and stores of [`mem`].
 
 mod arith;
+mod centre;
 mod float;
 mod gaussian;
 mod mem;
@@ -12,10 +13,12 @@ mod pack;
 mod pointwise;
 mod switch;
 
+use super::super::crt::PairReduction;
 use super::super::cumulative::CumulativeTable;
 use super::super::modulus::Prime;
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
+use crate::digits::DigitBase;
 
 /// Whether this CPU (and operating system) runs these kernels.
 pub(super) fn detected() -> bool {
@@ -34,6 +37,9 @@ pub(super) static KERNELS: Kernels = Kernels {
     reduce,
     scale,
     from_signed,
+    centred,
+    decompose,
+    reduce_pair,
     gaussian,
     encrypt,
     decrypt,
@@ -64,6 +70,9 @@ dispatch! {
     fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) = pointwise::reduce;
     fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
+    fn centred(prime: &Prime, residues: &[u32], out: &mut [i32]) = centre::centred;
+    fn decompose(prime: &Prime, base: &DigitBase, residues: &[u32], out: [&mut [i32]; 3]) = centre::decompose;
+    fn reduce_pair(s: &PairReduction, residues: [&[u32]; 2], out: &mut [u32]) = centre::reduce_pair;
     fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) = gaussian::gaussian;
     fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])
         = switch::encrypt;

@@ -13,9 +13,11 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
+use super::crt::PairReduction;
 use super::cumulative::CumulativeTable;
 use super::modulus::Prime;
 use super::switch::ModulusSwitch;
+use crate::digits::DigitBase;
 use std::fmt;
 use std::str::FromStr;
 
@@ -44,6 +46,12 @@ pub struct Kernels {
     pub scale: fn(&Prime, &mut [u32], u32),
     /// Residues of integers of magnitude below q.
     pub from_signed: fn(&Prime, &mut [u32], &[i32]),
+    /// The representatives in `[-(q-1)/2, (q-1)/2]`.
+    pub centred: fn(&Prime, &[u32], &mut [i32]),
+    /// The three balanced digits of the centred representatives, least significant first; q is at most the base cubed.
+    pub decompose: fn(&Prime, &DigitBase, &[u32], [&mut [i32]; 3]),
+    /// Residues of a pair of primes to residues of the target: `(pair, residues, out)`.
+    pub reduce_pair: fn(&PairReduction, [&[u32]; 2], &mut [u32]),
     /// Gaussian samples from uniform little-endian words: the magnitude is the number of table entries at or below the
     /// low 63 bits, the top bit is the sign. `(table, words, out)`, the latter equally long, a multiple of 8.
     pub gaussian: fn(&CumulativeTable, &[[u8; 8]], &mut [i32]),

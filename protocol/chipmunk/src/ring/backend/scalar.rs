@@ -5,11 +5,13 @@
     reason = "modular arithmetic: high and low halves of u64 products"
 )]
 
+use super::super::crt::PairReduction;
 use super::super::cumulative::CumulativeTable;
 use super::super::modulus::{Prime, max, min};
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd, registers, registers_mut};
 use crate::N;
+use crate::digits::DigitBase;
 
 pub(super) static KERNELS: Kernels = Kernels {
     simd: Simd::Scalar,
@@ -22,6 +24,9 @@ pub(super) static KERNELS: Kernels = Kernels {
     reduce,
     scale,
     from_signed,
+    centred,
+    decompose,
+    reduce_pair,
     gaussian,
     encrypt,
     decrypt,
@@ -125,6 +130,36 @@ fn scale(prime: &Prime, a: &mut [u32], scalar: u32) {
 fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) {
     debug_assert!(values.iter().all(|v| v.unsigned_abs() < prime.q()));
     out.iter_mut().zip(values).for_each(|(out, &value)| *out = prime.from_signed(value));
+}
+
+fn centred(prime: &Prime, residues: &[u32], out: &mut [i32]) {
+    out.iter_mut().zip(residues).for_each(|(out, &residue)| *out = prime.centred(residue));
+}
+
+/// Shifting by (b^3 - 1)/2 turns balanced digits into plain ones, each shifted by (b-1)/2.
+fn decompose(prime: &Prime, base: &DigitBase, residues: &[u32], out: [&mut [i32]; 3]) {
+    let (b, bound) = (base.base(), base.bound().cast_signed());
+    let shift = b.pow(3) >> 1;
+    let [out_0, out_1, out_2] = out;
+    for (((out_0, out_1), out_2), &residue) in out_0.iter_mut().zip(out_1).zip(out_2).zip(residues) {
+        let value = shift.wrapping_add_signed(prime.centred(residue));
+        let divide = |x: u32| ((u64::from(x) * u64::from(base.reciprocal())) >> 32) as u32;
+        let high = divide(value);
+        let top = divide(high);
+        *out_0 = (value - high * b).cast_signed() - bound;
+        *out_1 = (high - top * b).cast_signed() - bound;
+        *out_2 = top.cast_signed() - bound;
+    }
+}
+
+fn reduce_pair(s: &PairReduction, residues: [&[u32]; 2], out: &mut [u32]) {
+    let half = s.lift.modulus() / 2;
+    for ((out, &r0), &r1) in out.iter_mut().zip(residues[0]).zip(residues[1]) {
+        let lifted = s.lift.lift(&s.pair[1], r0, r1);
+        // The pair's product is taken off again where the centred lift is negative.
+        let negative = ((half.wrapping_sub(lifted) >> 63) as u32).wrapping_neg();
+        *out = s.target.sub(s.target.reduce(lifted), s.wrap & negative);
+    }
 }
 
 /// Counts the table entries at or below the word: each comparison is the borrow of a 63-bit subtraction, so neither

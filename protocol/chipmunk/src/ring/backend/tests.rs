@@ -2,7 +2,9 @@
 
 use super::{Kernels, Simd};
 use crate::N;
+use crate::digits::DigitBase;
 use crate::params::{P300, P1000, ParameterSet};
+use crate::ring::crt::PairReduction;
 use crate::ring::modulus::Prime;
 use crate::ring::schoolbook::negacyclic;
 use crate::ring::switch::{MAX_ERROR, ModulusSwitch};
@@ -284,6 +286,40 @@ proptest! {
         }
         for kernels in others() {
             prop_assert_eq!(&run(kernels), &expected, "{:?} width {}", kernels, width);
+        }
+    }
+
+    #[test]
+    fn centred_kernels_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for set in SETS {
+            let pair = set.cs_aux.map(Prime::new);
+            for (q, base) in [(set.hvc, set.hvc_base), (set.cs, set.cs_base), (set.lane, set.lane_base)] {
+                let (prime, base) = (Prime::new(q), DigitBase::new(base));
+                let reduction = PairReduction::new(&pair, &prime);
+                let a = draw.residues(q);
+                let mut residues = set.cs_aux.map(|q| draw.residues(q));
+                // Around half of the product, where the sign turns.
+                let half = u64::from(set.cs_aux[0]) * u64::from(set.cs_aux[1]) / 2;
+                for i in 0..8 {
+                    let at = usize::try_from(draw.below(N as u64)).unwrap();
+                    for (limb, prime) in residues.iter_mut().zip(&pair) {
+                        limb[at] = prime.reduce(half - 4 + i);
+                    }
+                }
+                let run = |kernels: &Kernels| {
+                    let [mut centred, mut d0, mut d1, mut d2] = [(); 4].map(|()| vec![0; N]);
+                    let mut reduced = vec![0; N];
+                    (kernels.centred)(&prime, &a, &mut centred);
+                    (kernels.decompose)(&prime, &base, &a, [&mut d0, &mut d1, &mut d2]);
+                    (kernels.reduce_pair)(&reduction, residues.each_ref().map(Vec::as_slice), &mut reduced);
+                    (centred, d0, d1, d2, reduced)
+                };
+                let expected = run(scalar());
+                for kernels in others() {
+                    prop_assert_eq!(&run(kernels), &expected, "{:?} q = {}", kernels, q);
+                }
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ macro_rules! access {
 
 access! {
     load, store: [u32; 16];
-    load_i32: [i32; 16];
+    load_i32, store_i32: [i32; 16];
     load_u64, store_u64: [u64; 8];
     load_bytes: [[u8; 8]; 8];
     load_array: [u8; 64];
