@@ -33,8 +33,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     add,
     sub,
     mul,
-    mul_acc,
-    reduce,
+    dot,
     scale,
     from_signed,
     centred,
@@ -66,8 +65,7 @@ dispatch! {
     fn add(prime: &Prime, a: &mut [u32], b: &[u32]) = pointwise::add;
     fn sub(prime: &Prime, a: &mut [u32], b: &[u32]) = pointwise::sub;
     fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) = pointwise::mul;
-    fn mul_acc(acc: &mut [u64], a: &[u32], b: &[u32]) = pointwise::mul_acc;
-    fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) = pointwise::reduce;
+    fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) = pointwise::dot;
     fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
     fn centred(prime: &Prime, residues: &[u32], out: &mut [i32]) = centre::centred;

@@ -38,10 +38,8 @@ pub struct Kernels {
     pub sub: fn(&Prime, &mut [u32], &[u32]),
     /// `out = a * b`, slot by slot.
     pub mul: fn(&Prime, &mut [u32], &[u32], &[u32]),
-    /// `acc += a * b`, slot by slot, unreduced.
-    pub mul_acc: fn(&mut [u64], &[u32], &[u32]),
-    /// `out = acc mod q`.
-    pub reduce: fn(&Prime, &mut [u32], &[u64]),
+    /// The sum of the products `a * b`, slot by slot: `(terms, out)`.
+    pub dot: fn(&Prime, &[[&[u32]; 2]], &mut [u32]),
     /// `a *= scalar`, the scalar in `[0, q)`.
     pub scale: fn(&Prime, &mut [u32], u32),
     /// Residues of integers of magnitude below q.
@@ -154,6 +152,9 @@ impl Simd {
         Self::available().next_back().expect("the portable back-end runs everywhere")
     }
 }
+
+/// Products of two residues of a prime below 2^30 that fit a u64 together with one more residue.
+const MAX_UNREDUCED: usize = 15;
 
 /// A slice cut into registers.
 ///

@@ -9,9 +9,10 @@ use super::super::crt::PairReduction;
 use super::super::cumulative::CumulativeTable;
 use super::super::modulus::{Prime, max, min};
 use super::super::switch::ModulusSwitch;
-use super::{Kernels, Simd, registers, registers_mut};
+use super::{Kernels, MAX_UNREDUCED, Simd, registers, registers_mut};
 use crate::N;
 use crate::digits::DigitBase;
+use zeroize::Zeroizing;
 
 pub(super) static KERNELS: Kernels = Kernels {
     simd: Simd::Scalar,
@@ -20,8 +21,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     add,
     sub,
     mul,
-    mul_acc,
-    reduce,
+    dot,
     scale,
     from_signed,
     centred,
@@ -111,12 +111,15 @@ fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
     out.iter_mut().zip(a).zip(b).for_each(|((out, &a), &b)| *out = prime.mul(a, b));
 }
 
-fn mul_acc(acc: &mut [u64], a: &[u32], b: &[u32]) {
-    acc.iter_mut().zip(a).zip(b).for_each(|((acc, &a), &b)| *acc += u64::from(a) * u64::from(b));
-}
-
-fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) {
-    out.iter_mut().zip(acc).for_each(|(out, &acc)| *out = prime.reduce(acc));
+fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) {
+    let mut acc = Zeroizing::new([0u64; N]);
+    for terms in terms.chunks(MAX_UNREDUCED) {
+        for [a, b] in terms {
+            acc.iter_mut().zip(*a).zip(*b).for_each(|((acc, &a), &b)| *acc += u64::from(a) * u64::from(b));
+        }
+        acc.iter_mut().for_each(|acc| *acc = prime.reduce(*acc).into());
+    }
+    out.iter_mut().zip(acc.iter()).for_each(|(out, &acc)| *out = acc as u32);
 }
 
 fn scale(prime: &Prime, a: &mut [u32], scalar: u32) {

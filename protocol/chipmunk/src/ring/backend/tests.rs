@@ -137,26 +137,24 @@ proptest! {
             let short: Vec<i32> = a.iter().zip(&b)
                 .map(|(&a, &b)| if b % 2 == 0 { a.cast_signed() } else { -a.cast_signed() })
                 .collect();
-            let wide: Vec<u64> = a.iter().map(|&a| match draw.below(4) {
-                0 => u64::from(a),
-                1 => u64::MAX - u64::from(a),
-                2 => (u64::MAX / u64::from(q)) * u64::from(q) - draw.below(2),
-                _ => draw.word(),
-            }).collect();
-            // The largest accumulator that a caller may have, so that adding a product cannot overflow.
-            let room: Vec<u64> = wide.iter().map(|&w| w.min(u64::MAX - u64::from(q) * u64::from(q))).collect();
+            // Rows of the largest residues too, and more of them than one accumulation takes.
+            let rows: Vec<Vec<u32>> = (0..17)
+                .map(|k| if k % 4 == 0 { vec![q - 1; N] } else { draw.residues(q) })
+                .collect();
+            let terms: Vec<[&[u32]; 2]> = rows.iter().map(|row| [&row[..], &rows[0]]).chain([[&a[..], &b[..]]]).collect();
             let run = |kernels: &Kernels| {
                 let [mut add, mut sub, mut scale] = [(); 3].map(|()| a.clone());
-                let [mut mul, mut reduce, mut signed] = [(); 3].map(|()| vec![0; N]);
-                let mut acc = room.clone();
+                let [mut mul, mut signed] = [(); 2].map(|()| vec![0; N]);
+                let mut dots = [0, 1, 5, 15, 16, 18].map(|length| (length, vec![1; N]));
                 (kernels.add)(&prime, &mut add, &b);
                 (kernels.sub)(&prime, &mut sub, &b);
                 (kernels.scale)(&prime, &mut scale, factor);
                 (kernels.mul)(&prime, &mut mul, &a, &b);
-                (kernels.mul_acc)(&mut acc, &a, &b);
-                (kernels.reduce)(&prime, &mut reduce, &wide);
+                for (length, dot) in &mut dots {
+                    (kernels.dot)(&prime, &terms[terms.len() - *length..], dot);
+                }
                 (kernels.from_signed)(&prime, &mut signed, &short);
-                ([add, sub, scale, mul, reduce, signed], acc)
+                ([add, sub, scale, mul, signed], dots)
             };
             let expected = run(scalar());
             for kernels in others() {
