@@ -183,6 +183,12 @@ pub(crate) const fn min(a: u32, b: u32) -> u32 {
     if a < b { a } else { b }
 }
 
+/// The larger of two, likewise.
+#[inline(always)]
+pub(crate) const fn max(a: u32, b: u32) -> u32 {
+    if a < b { b } else { a }
+}
+
 impl NttTables {
     fn new(prime: &Prime) -> Self {
         let psi = (2..)

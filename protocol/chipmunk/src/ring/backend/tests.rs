@@ -2,7 +2,9 @@
 
 use super::{Kernels, Simd};
 use crate::N;
+use crate::digits::DigitBase;
 use crate::params::{P300, P1000, ParameterSet};
+use crate::ring::crt::PairReduction;
 use crate::ring::modulus::Prime;
 use crate::ring::schoolbook::negacyclic;
 use crate::ring::switch::{MAX_ERROR, ModulusSwitch};
@@ -135,26 +137,24 @@ proptest! {
             let short: Vec<i32> = a.iter().zip(&b)
                 .map(|(&a, &b)| if b % 2 == 0 { a.cast_signed() } else { -a.cast_signed() })
                 .collect();
-            let wide: Vec<u64> = a.iter().map(|&a| match draw.below(4) {
-                0 => u64::from(a),
-                1 => u64::MAX - u64::from(a),
-                2 => (u64::MAX / u64::from(q)) * u64::from(q) - draw.below(2),
-                _ => draw.word(),
-            }).collect();
-            // The largest accumulator that a caller may have, so that adding a product cannot overflow.
-            let room: Vec<u64> = wide.iter().map(|&w| w.min(u64::MAX - u64::from(q) * u64::from(q))).collect();
+            // Rows of the largest residues too, and more of them than one accumulation takes.
+            let rows: Vec<Vec<u32>> = (0..17)
+                .map(|k| if k % 4 == 0 { vec![q - 1; N] } else { draw.residues(q) })
+                .collect();
+            let terms: Vec<[&[u32]; 2]> = rows.iter().map(|row| [&row[..], &rows[0]]).chain([[&a[..], &b[..]]]).collect();
             let run = |kernels: &Kernels| {
                 let [mut add, mut sub, mut scale] = [(); 3].map(|()| a.clone());
-                let [mut mul, mut reduce, mut signed] = [(); 3].map(|()| vec![0; N]);
-                let mut acc = room.clone();
+                let [mut mul, mut signed] = [(); 2].map(|()| vec![0; N]);
+                let mut dots = [0, 1, 5, 15, 16, 18].map(|length| (length, vec![1; N]));
                 (kernels.add)(&prime, &mut add, &b);
                 (kernels.sub)(&prime, &mut sub, &b);
                 (kernels.scale)(&prime, &mut scale, factor);
                 (kernels.mul)(&prime, &mut mul, &a, &b);
-                (kernels.mul_acc)(&mut acc, &a, &b);
-                (kernels.reduce)(&prime, &mut reduce, &wide);
+                for (length, dot) in &mut dots {
+                    (kernels.dot)(&prime, &terms[terms.len() - *length..], dot);
+                }
                 (kernels.from_signed)(&prime, &mut signed, &short);
-                ([add, sub, scale, mul, reduce, signed], acc)
+                ([add, sub, scale, mul, signed], dots)
             };
             let expected = run(scalar());
             for kernels in others() {
@@ -249,6 +249,73 @@ proptest! {
                 let expected = run(scalar());
                 for kernels in others() {
                     prop_assert_eq!(&run(kernels), &expected, "{:?} {} t = {}", kernels, set.name, t);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packing_matches_scalar(seed in any::<u64>(), width in 1u32..=32) {
+        let mut draw = Draw(seed);
+        let top = u32::MAX >> (32 - width);
+        let words: Vec<u32> = (0..N).map(|_| match draw.below(4) {
+            0 => 0,
+            1 => top,
+            _ => u32::try_from(draw.word() >> 32).unwrap() & top,
+        }).collect();
+        let sums: Vec<u32> = (0..N).map(|_| u32::try_from(draw.word() >> 32).unwrap()).collect();
+        let length = N * usize::try_from(width).unwrap() / 8;
+        let run = |kernels: &Kernels| {
+            let mut bytes = vec![0xAA; length];
+            (kernels.pack)(width, &words, &mut bytes);
+            let [mut unpacked, mut added, mut taken] = [(); 3].map(|()| sums.clone());
+            let largest = [
+                (kernels.unpack)(width, &bytes, &mut unpacked),
+                (kernels.add_packed)(width, &bytes, &mut added),
+                (kernels.sub_packed)(width, &bytes, &mut taken),
+            ];
+            (bytes, unpacked, added, taken, largest)
+        };
+        let expected = run(scalar());
+        prop_assert_eq!(&expected.1, &words);
+        prop_assert_eq!(expected.4, [*words.iter().max().unwrap(); 3]);
+        for (((&added, &taken), &sum), &word) in expected.2.iter().zip(&expected.3).zip(&sums).zip(&words) {
+            prop_assert_eq!((added, taken), (sum.wrapping_add(word), sum.wrapping_sub(word)));
+        }
+        for kernels in others() {
+            prop_assert_eq!(&run(kernels), &expected, "{:?} width {}", kernels, width);
+        }
+    }
+
+    #[test]
+    fn centred_kernels_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for set in SETS {
+            let pair = set.cs_aux.map(Prime::new);
+            for (q, base) in [(set.hvc, set.hvc_base), (set.cs, set.cs_base), (set.lane, set.lane_base)] {
+                let (prime, base) = (Prime::new(q), DigitBase::new(base));
+                let reduction = PairReduction::new(&pair, &prime);
+                let a = draw.residues(q);
+                let mut residues = set.cs_aux.map(|q| draw.residues(q));
+                // Around half of the product, where the sign turns.
+                let half = u64::from(set.cs_aux[0]) * u64::from(set.cs_aux[1]) / 2;
+                for i in 0..8 {
+                    let at = usize::try_from(draw.below(N as u64)).unwrap();
+                    for (limb, prime) in residues.iter_mut().zip(&pair) {
+                        limb[at] = prime.reduce(half - 4 + i);
+                    }
+                }
+                let run = |kernels: &Kernels| {
+                    let [mut centred, mut d0, mut d1, mut d2] = [(); 4].map(|()| vec![0; N]);
+                    let mut reduced = vec![0; N];
+                    (kernels.centred)(&prime, &a, &mut centred);
+                    (kernels.decompose)(&prime, &base, &a, [&mut d0, &mut d1, &mut d2]);
+                    (kernels.reduce_pair)(&reduction, residues.each_ref().map(Vec::as_slice), &mut reduced);
+                    (centred, d0, d1, d2, reduced)
+                };
+                let expected = run(scalar());
+                for kernels in others() {
+                    prop_assert_eq!(&run(kernels), &expected, "{:?} q = {}", kernels, q);
                 }
             }
         }

@@ -27,6 +27,7 @@ access! {
     load_i32, store_i32: [i32; 8];
     load_u64, store_u64: [u64; 4];
     load_bytes: [[u8; 8]; 4];
+    load_array: [u8; 32];
 }
 
 /// Four words, each in a 64-bit lane.
@@ -49,3 +50,17 @@ pub(super) fn load_signed<T: Word>(x: &[T; 4]) -> __m256d {
 pub(super) trait Word {}
 impl Word for u32 {}
 impl Word for i32 {}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn load_128(x: &[u8; 16]) -> __m128i {
+    // SAFETY: `x` is 16 readable bytes; loadu needs no alignment.
+    unsafe { _mm_loadu_si128(x.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn store_128(x: &mut [u8; 16], value: __m128i) {
+    // SAFETY: `x` is 16 writable bytes; storeu needs no alignment.
+    unsafe { _mm_storeu_si128(x.as_mut_ptr().cast(), value) }
+}
