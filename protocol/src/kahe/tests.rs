@@ -2,6 +2,7 @@ use super::*;
 use crate::ids::DeploymentId;
 use chipmunk::params::{P300, P1000};
 use chipmunk::ring::backend;
+use chipmunk::ring::pack::unpack_words;
 use proptest::prelude::*;
 
 fn params(set: &'static ParameterSet, polys: u32, plaintext: Plaintext) -> KaheParams {
