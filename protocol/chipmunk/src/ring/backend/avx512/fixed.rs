@@ -173,7 +173,7 @@ impl Scale {
     }
 }
 
-/// The residues of integers below 2^48 modulo a prime of 18 to 30 bits, lazily.
+/// The residues of integers below 2^52 modulo a prime below 2^30, lazily.
 #[derive(Clone, Copy)]
 pub(super) struct Residue {
     reciprocal: __m512i,
@@ -191,7 +191,7 @@ impl Residue {
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     pub(super) fn of(&self, x: __m512i) -> __m512i {
-        // The estimate is short by less than x / 2^52 + 1.
+        // The estimate is short by less than x / 2^52 + 1 < 2.
         low(x, high(zero(), x, self.reciprocal), self.minus_q)
     }
 }

@@ -9,7 +9,7 @@
 //! stage becomes the register and the twiddles are plain loads. The forward direction multiplies by psi on the way; the
 //! inverse is a cyclic transform whose twiddles do not depend on the block, followed by a product with psi^-i / 2048.
 
-use super::arith::{low_words, once};
+use super::arith::{low_words, once, pack_interleaved};
 use super::fixed::{Montgomery, high, low, splat, zero};
 use super::mem::{load, load_u64, store, tile_u64_2, tile_u64_4, widen};
 use crate::ring::backend::{registers, registers_mut};
@@ -262,13 +262,6 @@ fn separate(x: __m512i, y: __m512i) -> (__m512i, __m512i) {
     let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
     let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
     (_mm512_permutex2var_epi64(x, even, y), _mm512_permutex2var_epi64(x, odd, y))
-}
-
-/// Words to the even and the odd lanes of one packed register.
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn pack_interleaved(even: __m512i, odd: __m512i) -> __m512i {
-    _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even, 0xAAAA, odd)
 }
 
 /// The words in the even and those in the odd lanes of a packed register.
