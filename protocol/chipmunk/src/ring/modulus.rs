@@ -7,7 +7,11 @@
     reason = "modular arithmetic: every narrowed value is below a 30-bit prime"
 )]
 
+#[cfg(target_arch = "x86_64")]
+use super::backend::NarrowTables;
 use crate::{LOG_N, N};
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
 
 /// A prime below 2^30 with its reduction constant and transform tables.
 #[derive(Debug)]
@@ -31,6 +35,9 @@ pub struct NttTables {
     pub n_inverse: u32,
     /// Companion of `n_inverse`.
     pub n_inverse_shoup: u32,
+    /// Constants of the AVX-512 back-end, made when it first needs them.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) narrow: OnceLock<NarrowTables>,
 }
 
 /// Twiddle factors of one direction, each with its Shoup companion floor(w * 2^32 / q).
@@ -202,6 +209,8 @@ impl NttTables {
             inverse: Twiddles::new(prime, prime.inverse(psi)),
             n_inverse,
             n_inverse_shoup: prime.shoup(n_inverse),
+            #[cfg(target_arch = "x86_64")]
+            narrow: OnceLock::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod centre;
 mod fixed;
 mod gaussian;
 mod mem;
+mod narrow;
 mod ntt;
 mod pack;
 mod pointwise;
@@ -19,6 +20,8 @@ use super::super::modulus::Prime;
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
 use crate::digits::DigitBase;
+
+pub(in super::super) use narrow::Tables as NarrowTables;
 
 /// Whether this CPU (and operating system) runs these kernels.
 pub(super) fn detected() -> bool {

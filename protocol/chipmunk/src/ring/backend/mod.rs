@@ -10,6 +10,8 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod packing;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx512::NarrowTables;
 #[cfg(test)]
 mod tests;
 

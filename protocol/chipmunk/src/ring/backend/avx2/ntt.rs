@@ -32,21 +32,25 @@ fn butterfly_inverse(x: __m256i, y: __m256i, f: Factor, m: Modulus) -> (__m256i,
     (once(sum, m.q2), mul_lazy(difference, f, m.q))
 }
 
-/// One stage on eight registers: partners are `half` registers apart, `factor(b)` belongs to the block b.
+/// One stage on eight registers: partners are `HALF` registers apart, `factor(b)` belongs to the block b.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn stage(x: &mut [__m256i; 8], half: usize, factor: impl Fn(usize) -> Factor, m: Modulus) {
-    for i in (0..8).filter(|i| i & half == 0) {
-        (x[i], x[i + half]) = butterfly(x[i], x[i + half], factor(i / (2 * half)), m);
+fn stage<const HALF: usize>(x: &mut [__m256i; 8], factor: impl Fn(usize) -> Factor, m: Modulus) {
+    // A constant number of rounds, so that the registers stay registers.
+    for k in 0..4 {
+        let i = k / HALF * 2 * HALF + k % HALF;
+        (x[i], x[i + HALF]) = butterfly(x[i], x[i + HALF], factor(k / HALF), m);
     }
 }
 
 /// Like [`stage`], for the inverse.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn stage_inverse(x: &mut [__m256i; 8], half: usize, factor: impl Fn(usize) -> Factor, m: Modulus) {
-    for i in (0..8).filter(|i| i & half == 0) {
-        (x[i], x[i + half]) = butterfly_inverse(x[i], x[i + half], factor(i / (2 * half)), m);
+fn stage_inverse<const HALF: usize>(x: &mut [__m256i; 8], factor: impl Fn(usize) -> Factor, m: Modulus) {
+    // A constant number of rounds, so that the registers stay registers.
+    for k in 0..4 {
+        let i = k / HALF * 2 * HALF + k % HALF;
+        (x[i], x[i + HALF]) = butterfly_inverse(x[i], x[i + HALF], factor(k / HALF), m);
     }
 }
 
@@ -60,9 +64,9 @@ pub(super) fn forward(prime: &Prime, a: &mut [u32]) {
 
     for i in 0..REGISTERS / 8 {
         let mut x: [_; 8] = std::array::from_fn(|k| load(&a[REGISTERS / 8 * k + i]));
-        stage(&mut x, 4, |_| uniform(1), m);
-        stage(&mut x, 2, |b| uniform(2 + b), m);
-        stage(&mut x, 1, |b| uniform(4 + b), m);
+        stage::<4>(&mut x, |_| uniform(1), m);
+        stage::<2>(&mut x, |b| uniform(2 + b), m);
+        stage::<1>(&mut x, |b| uniform(4 + b), m);
         (0..8).for_each(|k| store(&mut a[REGISTERS / 8 * k + i], x[k]));
     }
     for (block, chunk) in a.as_chunks_mut::<{ REGISTERS / 8 }>().0.iter_mut().enumerate() {
@@ -79,13 +83,13 @@ pub(super) fn forward(prime: &Prime, a: &mut [u32]) {
     let columns = Columns::new(twiddles);
     for (block, chunk) in a.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let mut x = chunk.each_ref().map(|x| load(x));
-        stage(&mut x, 4, |_| uniform(32 + block), m);
-        stage(&mut x, 2, |b| uniform(64 + 2 * block + b), m);
-        stage(&mut x, 1, |b| uniform(128 + 4 * block + b), m);
+        stage::<4>(&mut x, |_| uniform(32 + block), m);
+        stage::<2>(&mut x, |b| uniform(64 + 2 * block + b), m);
+        stage::<1>(&mut x, |b| uniform(128 + 4 * block + b), m);
         x = transpose(x);
-        stage(&mut x, 4, |_| columns.half_4(block), m);
-        stage(&mut x, 2, |b| columns.half_2(block, b), m);
-        stage(&mut x, 1, |b| columns.half_1(block, b), m);
+        stage::<4>(&mut x, |_| columns.half_4(block), m);
+        stage::<2>(&mut x, |b| columns.half_2(block, b), m);
+        stage::<1>(&mut x, |b| columns.half_1(block, b), m);
         x = transpose(x.map(|x| once(once(x, m.q2), m.q)));
         chunk.iter_mut().zip(x).for_each(|(chunk, x)| store(chunk, x));
     }
@@ -103,13 +107,13 @@ pub(super) fn inverse(prime: &Prime, a: &mut [u32]) {
     let columns = Columns::new(twiddles);
     for (block, chunk) in a.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let mut x = transpose(chunk.each_ref().map(|x| load(x)));
-        stage_inverse(&mut x, 1, |b| columns.half_1(block, b), m);
-        stage_inverse(&mut x, 2, |b| columns.half_2(block, b), m);
-        stage_inverse(&mut x, 4, |_| columns.half_4(block), m);
+        stage_inverse::<1>(&mut x, |b| columns.half_1(block, b), m);
+        stage_inverse::<2>(&mut x, |b| columns.half_2(block, b), m);
+        stage_inverse::<4>(&mut x, |_| columns.half_4(block), m);
         x = transpose(x);
-        stage_inverse(&mut x, 1, |b| uniform(128 + 4 * block + b), m);
-        stage_inverse(&mut x, 2, |b| uniform(64 + 2 * block + b), m);
-        stage_inverse(&mut x, 4, |_| uniform(32 + block), m);
+        stage_inverse::<1>(&mut x, |b| uniform(128 + 4 * block + b), m);
+        stage_inverse::<2>(&mut x, |b| uniform(64 + 2 * block + b), m);
+        stage_inverse::<4>(&mut x, |_| uniform(32 + block), m);
         chunk.iter_mut().zip(x).for_each(|(chunk, x)| store(chunk, x));
     }
     for (block, chunk) in a.as_chunks_mut::<{ REGISTERS / 8 }>().0.iter_mut().enumerate() {
@@ -129,8 +133,8 @@ pub(super) fn inverse(prime: &Prime, a: &mut [u32]) {
     let last = Factor::uniform(scaled, prime.shoup(scaled));
     for i in 0..REGISTERS / 8 {
         let mut x: [_; 8] = std::array::from_fn(|k| load(&a[REGISTERS / 8 * k + i]));
-        stage_inverse(&mut x, 1, |b| uniform(4 + b), m);
-        stage_inverse(&mut x, 2, |b| uniform(2 + b), m);
+        stage_inverse::<1>(&mut x, |b| uniform(4 + b), m);
+        stage_inverse::<2>(&mut x, |b| uniform(2 + b), m);
         for k in 0..4 {
             let sum = _mm256_add_epi32(x[k], x[k + 4]);
             let difference = _mm256_sub_epi32(_mm256_add_epi32(x[k], m.q2), x[k + 4]);
