@@ -1,5 +1,6 @@
 //! The program `panetiere` as a user meets it: exit codes and what it says about bad input.
 
+use chipmunk::ring::backend::Simd;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -102,6 +103,35 @@ fn help_and_version_succeed_and_list_every_option() {
         String::from_utf8(version.stdout).unwrap(),
         format!("panetiere {}\n", env!("CARGO_PKG_VERSION"))
     );
+}
+
+#[test]
+fn forced_arithmetic_is_used_and_an_unavailable_one_ends_every_command() {
+    let forced = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_panetiere"));
+        command.args(arguments).env("PANETIERE_SIMD", name).output().expect("the program starts")
+    };
+    let demo = ["demo", "--clients", "2", "--bytes", "1"];
+    for simd in Simd::available() {
+        let output = forced(&simd.to_string(), &demo);
+        let stdout = String::from_utf8(output.stdout).expect("text is UTF-8");
+        assert_eq!(output.status.code(), Some(0), "{simd}");
+        assert!(stdout.lines().any(|line| line == format!("simd {simd}")), "{simd}: {stdout}");
+    }
+    for name in ["", "sse2", "AVX2", "scalar\u{1b}[2J"] {
+        for arguments in [demo.as_slice(), &["bench", "kernels"], &["bench", "round", "--simd", "scalar"]] {
+            let output = forced(name, arguments);
+            let stderr = String::from_utf8(output.stderr).expect("errors are UTF-8");
+            assert_eq!(output.status.code(), Some(2), "{name:?} {arguments:?}: {stderr}");
+            assert!(output.stdout.is_empty(), "{name:?} {arguments:?}");
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            assert!(stderr.starts_with("error: PANETIERE_SIMD: "), "{stderr}");
+            assert!(stderr.contains("available: scalar") && !stderr.contains('\u{1b}'), "{stderr}");
+        }
+    }
+    let help = forced("sse2", &["demo", "--help"]);
+    assert_eq!(help.status.code(), Some(0), "whoever mistypes the variable can still read about it");
+    assert!(String::from_utf8(help.stdout).expect("text is UTF-8").contains("PANETIERE_SIMD  "));
 }
 
 #[test]

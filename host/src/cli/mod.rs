@@ -6,6 +6,7 @@
 mod bench;
 pub mod demo;
 pub mod progress;
+pub mod simd;
 pub mod terminal;
 
 use clap::Parser;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 /// Anonymous broadcast: real messages in, the same messages out, unlinked from their senders. Not audited.
 #[derive(Parser)]
-#[command(name = "panetiere", version)]
+#[command(name = "panetiere", version, after_help = simd::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -52,10 +53,24 @@ impl From<Exit> for ExitCode {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(Cli { command: Command::Demo(args) }) => demo::execute(&args).into(),
-        Ok(Cli { command: Command::Bench(command) }) => bench::execute(&command).into(),
-        Err(error) => explain(&error).into(),
+    let exit = match Cli::try_parse() {
+        Ok(Cli { command }) => execute(&command),
+        Err(error) => explain(&error),
+    };
+    exit.into()
+}
+
+fn execute(command: &Command) -> Exit {
+    let simd = match simd::from_environment() {
+        Ok(simd) => simd,
+        Err(error) => {
+            terminal::print_error(&error.to_string());
+            return Exit::Usage;
+        }
+    };
+    match command {
+        Command::Demo(args) => demo::execute(args, simd),
+        Command::Bench(command) => bench::execute(command, simd),
     }
 }
 

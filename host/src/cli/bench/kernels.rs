@@ -18,8 +18,7 @@ const RUNS_PER_BATCH: u32 = 20;
 /// Additions in the reference chain: long enough that the clock's own time does not count.
 const CHAIN: u32 = 100_000;
 
-pub(super) fn execute(args: &KernelArgs) -> anyhow::Result<Exit> {
-    let simd = args.simd.unwrap_or_else(Simd::detect);
+pub(super) fn execute(args: &KernelArgs, simd: Simd) -> anyhow::Result<Exit> {
     let kernels = simd.kernels();
     let prime = Prime::new(P300.kahe[0]);
     let ramp = |factor: u32| -> Vec<u32> {

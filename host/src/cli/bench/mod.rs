@@ -42,7 +42,7 @@ pub(crate) struct RoundArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u16,
 
-    /// Arithmetic back-end [default: the fastest of this CPU]
+    /// Arithmetic back-end [default: $PANETIERE_SIMD, or the fastest of this CPU]
     #[arg(long, value_name = "NAME")]
     simd: Option<Simd>,
 
@@ -54,7 +54,7 @@ pub(crate) struct RoundArgs {
 /// How to measure the kernels.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct KernelArgs {
-    /// Arithmetic back-end [default: the fastest of this CPU]
+    /// Arithmetic back-end [default: $PANETIERE_SIMD, or the fastest of this CPU]
     #[arg(long, value_name = "NAME")]
     simd: Option<Simd>,
 
@@ -63,10 +63,11 @@ pub(crate) struct KernelArgs {
     json: bool,
 }
 
-pub(crate) fn execute(command: &Command) -> Exit {
+/// Runs the command; `simd` is what a bench measures that names no back-end.
+pub(crate) fn execute(command: &Command, simd: Simd) -> Exit {
     let outcome = match command {
-        Command::Round(args) => round::execute(args),
-        Command::Kernels(args) => kernels::execute(args),
+        Command::Round(args) => round::execute(args, args.simd.unwrap_or(simd)),
+        Command::Kernels(args) => kernels::execute(args, args.simd.unwrap_or(simd)),
         Command::Worker(args) => worker::execute(args).map(|()| Exit::Ok),
     };
     outcome.unwrap_or_else(|error| {

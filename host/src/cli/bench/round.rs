@@ -78,12 +78,11 @@ impl Drop for Worker {
     }
 }
 
-pub(super) fn execute(args: &RoundArgs) -> anyhow::Result<Exit> {
-    if let Some(complaint) = usage(args) {
+pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
+    if let Some(complaint) = usage(args, simd) {
         terminal::print_error(&complaint);
         return Ok(Exit::Usage);
     }
-    let simd = args.simd.unwrap_or_else(Simd::detect);
     let progress = Progress::on_stderr(args.json);
     let yardsticks = yardsticks::measure();
     let mut client = Worker::spawn(args, simd, Role::Client, 0)?;
@@ -128,7 +127,7 @@ pub(super) fn execute(args: &RoundArgs) -> anyhow::Result<Exit> {
 }
 
 /// What has to change on the command line.
-fn usage(args: &RoundArgs) -> Option<String> {
+fn usage(args: &RoundArgs, simd: Simd) -> Option<String> {
     let RoundArgs { clients, bytes, servers, threads, .. } = *args;
     if !(2..=P1000.rho_max).contains(&clients) {
         return Some(format!("--clients {clients}: give 2 to {}", P1000.rho_max));
@@ -137,7 +136,7 @@ fn usage(args: &RoundArgs) -> Option<String> {
         return Some("--servers and --threads: give at least 1".to_owned());
     }
     // Setup itself says what else does not fit, before eight processes find out.
-    worker::local_round(2, bytes, servers, Simd::detect()).err().map(|error| format!("{error:#}"))
+    worker::local_round(2, bytes, servers, simd).err().map(|error| format!("{error:#}"))
 }
 
 fn report(

@@ -12,6 +12,7 @@ use crate::cli::progress::Progress;
 use crate::cli::terminal::{self, Style};
 use crate::seed::Seed;
 use args::{Args, DemoConfig};
+use chipmunk::ring::backend::Simd;
 use report::DemoReport;
 
 /// Runs the round that `config` describes and its tampered twin.
@@ -24,8 +25,8 @@ pub fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<DemoRepor
 }
 
 /// Runs the command and prints its result.
-pub(crate) fn execute(args: &Args) -> Exit {
-    match try_execute(args) {
+pub(crate) fn execute(args: &Args, simd: Simd) -> Exit {
+    match try_execute(args, simd) {
         Ok(exit) => exit,
         Err(error) => {
             terminal::print_error(&format!("{error:#}"));
@@ -34,12 +35,12 @@ pub(crate) fn execute(args: &Args) -> Exit {
     }
 }
 
-fn try_execute(args: &Args) -> anyhow::Result<Exit> {
+fn try_execute(args: &Args, simd: Simd) -> anyhow::Result<Exit> {
     let seed = match &args.seed {
         Some(seed) => seed.clone(),
         None => Seed::from_os()?,
     };
-    let config = match DemoConfig::from_args(args, seed, messages::load) {
+    let config = match DemoConfig::from_args(args, seed, simd, messages::load) {
         Ok(config) => config,
         Err(error) => {
             terminal::print_error(&format!("{:#}", anyhow::Error::from(error)));

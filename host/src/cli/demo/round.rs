@@ -5,7 +5,6 @@ use super::report::{DemoReport, Difference, Measures, Message, RoundReport, culp
 use crate::cli::progress::Progress;
 use crate::local::{LocalRound, Shape, index};
 use anyhow::{Context, bail};
-use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::{ClientBulletinEntry, Envelope, ServerBulletinEntry, SignedPost, VerifiedPost};
 use panetiere::channel;
 use panetiere::cs::OpeningSum;
@@ -61,7 +60,7 @@ pub(super) fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<De
     sums[usize::from(liar.0)] = wrong.to_bytes(&common.params);
     let (phases, links) = (Measures::default(), Measures::default());
     let tamper = recover(config, &common, &collected.posts, &sums, phases, links, progress)?;
-    Ok(DemoReport { round: honest, tamper, tampered: liar })
+    Ok(DemoReport { round: honest, tamper, tampered: liar, simd: config.simd })
 }
 
 /// A number below `bound`, for choices that need not be unbiased.
@@ -77,7 +76,7 @@ fn setup(config: &DemoConfig) -> anyhow::Result<LocalRound> {
         min_clients: config.min_clients,
         message_bytes: config.message_bytes,
         set: config.params.set(),
-        kernels: Simd::detect().kernels(),
+        kernels: config.simd.kernels(),
     };
     LocalRound::new(&config.seed, shape)
 }
