@@ -25,6 +25,7 @@ use crate::bulletin::{
     CanonicalSet, ClientBulletinEntry, Envelope, Epoch, EpochServer, ServerBulletinEntry, StatementError,
     VerifiedPost,
 };
+use crate::channel::ChannelParams;
 use crate::ids::{ClientId, DeploymentId, EpochId, ServerId, SessionId, tagged_sha256};
 use crate::kahe::Plaintext;
 use crate::pke;
@@ -115,6 +116,13 @@ impl Builder {
     /// The plaintext modulus.
     pub const fn plaintext(mut self, plaintext: Plaintext) -> Self {
         self.plaintext = plaintext;
+        self
+    }
+
+    /// Messages of this channel's shape: polynomials and plaintext modulus.
+    pub fn channel(mut self, channel: &ChannelParams) -> Self {
+        let Dimensions { polys, plaintext, .. } = Dimensions::for_channel(channel, self.servers, 1);
+        (self.polys, self.plaintext) = (polys, plaintext);
         self
     }
 
@@ -332,15 +340,19 @@ impl Round<'_> {
 
     /// What a client sends.
     pub fn client(&self, client: ClientId) -> ClientRound {
-        let party = self.net.party(client);
+        self.client_with(client, &self.net.party(client).message)
+    }
+
+    /// What a client sends that has this to say.
+    pub fn client_with(&self, client: ClientId, message: &[PlainPoly]) -> ClientRound {
         run_client_round(
             &mut self.client_stream(client),
             &self.net.params,
             &self.session,
             client,
-            &party.message,
+            message,
             &self.net.epoch.envelope_keys(),
-            &party.signing_key,
+            &self.net.party(client).signing_key,
         )
         .expect("a message and servers of this round's shape")
     }

@@ -206,6 +206,35 @@ fn centred(x: i128, q: i128) -> i128 {
     if residue > q / 2 { residue - q } else { residue }
 }
 
+/// The Chinese remainder theorem for two primes, by its definition.
+struct Crt {
+    modulus: i128,
+    /// 1 modulo one prime and 0 modulo the other.
+    units: [i128; 2],
+}
+
+impl Crt {
+    fn new([p, q]: [u32; 2]) -> Self {
+        let unit = |one: u32, zero: u32| {
+            let (one, zero) = (i128::from(one), i128::from(zero));
+            // Euclid, keeping what multiplies `zero`.
+            let (mut rest, mut factor) = ((one, zero % one), (0, 1));
+            while rest.1 != 0 {
+                let quotient = rest.0 / rest.1;
+                rest = (rest.1, rest.0 - quotient * rest.1);
+                factor = (factor.1, factor.0 - quotient * factor.1);
+            }
+            zero * factor.0.rem_euclid(one)
+        };
+        Self { modulus: i128::from(p) * i128::from(q), units: [unit(p, q), unit(q, p)] }
+    }
+
+    fn lift(&self, residues: [u32; 2]) -> i128 {
+        let sum: i128 = residues.iter().zip(self.units).map(|(&r, unit)| i128::from(r) * unit).sum();
+        sum % self.modulus
+    }
+}
+
 #[test]
 fn the_noise_of_300_clients_is_what_the_budget_says() {
     // The twin of protocol/params/noise.py: real encryptions of uniform messages instead of a simulation. The error of
@@ -224,19 +253,18 @@ fn the_noise_of_300_clients_is_what_the_budget_says() {
         sum.add(&params.encrypt(&key, &m, &seed(11, client)).unwrap()).unwrap();
         keys.push(key);
     }
-    let (kahe, wire) = (&params.lattice.kahe, &params.lattice.wire);
-    let modulus = |set: [u32; 2]| i128::from(set[0]) * i128::from(set[1]);
-    let (q, big_q, t) = (modulus(P300.kahe), modulus(P300.wire), i128::from(t));
+    let kahe = &params.lattice.kahe;
+    let (pads, sums) = (Crt::new(P300.kahe), Crt::new(P300.wire));
+    let (q, big_q, t) = (pads.modulus, sums.modulus, i128::from(t));
     let s = kahe.forward(kahe.from_short(&SummedKey::of(&keys).0));
     let mut errors = Vec::new();
     for (poly, a) in params.a.iter().enumerate() {
         let mask = kahe.inverse(kahe.mul(a, &s));
         let limbs = &sum.limbs[poly * 2 * N..][..2 * N];
         for i in 0..N {
-            let residues = [0, 1].map(|limb| wire.primes()[limb].reduce(limbs[limb * N + i].into()));
-            let c = i128::from(params.lattice.wire_lift.lift(&wire.primes()[1], residues[0], residues[1]));
-            let pad = params.lattice.kahe_lift.lift(&kahe.primes()[1], mask.limb(0)[i], mask.limb(1)[i]);
-            let (pad, m) = (i128::from(pad) * big_q, i128::from(messages[poly * N + i]) * big_q);
+            let c = sums.lift([limbs[i], limbs[N + i]]);
+            let pad = pads.lift([mask.limb(0)[i], mask.limb(1)[i]]) * big_q;
+            let m = i128::from(messages[poly * N + i]) * big_q;
             let whole = centred(c - pad / q - m / t, big_q);
             // Below 2^20 and below 1: exact enough in an f64.
             #[expect(clippy::cast_precision_loss, reason = "49 bits")]
