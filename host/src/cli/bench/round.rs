@@ -7,6 +7,7 @@
 use super::worker::{self, Role};
 use super::{RoundArgs, frames, machine, print, yardsticks};
 use crate::cli::Exit;
+use crate::cli::demo::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS};
 use crate::cli::progress::Progress;
 use crate::cli::terminal;
 use anyhow::{Context, bail};
@@ -14,6 +15,9 @@ use chipmunk::params::P1000;
 use chipmunk::ring::backend::Simd;
 use serde_json::{Value, json};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Threads that each process may be given.
+const MAX_THREADS: u16 = 256;
 
 /// A worker process and the pipes to it.
 struct Worker {
@@ -132,8 +136,16 @@ fn usage(args: &RoundArgs, simd: Simd) -> Option<String> {
     if !(2..=P1000.rho_max).contains(&clients) {
         return Some(format!("--clients {clients}: give 2 to {}", P1000.rho_max));
     }
-    if servers == 0 || threads == 0 {
-        return Some("--servers and --threads: give at least 1".to_owned());
+    // A process each, with so many threads: a mistyped number must not take the machine down.
+    if !(1..=MAX_SERVERS).contains(&servers) {
+        return Some(format!("--servers {servers}: give 1 to {MAX_SERVERS}"));
+    }
+    if !(1..=MAX_THREADS).contains(&threads) {
+        return Some(format!("--threads {threads}: give 1 to {MAX_THREADS}"));
+    }
+    let most = MAX_PAYLOAD_BYTES / u64::from(clients);
+    if !(1..=most).contains(&u64::try_from(bytes).unwrap_or(u64::MAX)) {
+        return Some(format!("--bytes {bytes}: with {clients} clients give 1 to {most}"));
     }
     // Setup itself says what else does not fit, before eight processes find out.
     worker::local_round(2, bytes, servers, simd).err().map(|error| format!("{error:#}"))
