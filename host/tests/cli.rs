@@ -71,7 +71,7 @@ fn bad_message_files_are_usage_errors() {
     assert_usage_error(&["demo", "--messages", "/nonexistent/list"], "/nonexistent/list");
     assert_usage_error(&["demo", "--messages-dir", "/nonexistent/dir"], "No such file");
     assert_usage_error(&["demo", "--messages", "/"], "cannot read --messages /");
-    assert_usage_error(&["demo", "--messages", "/dev/zero"], "more than");
+    assert_usage_error(&["demo", "--messages", "/dev/zero"], "raise --clients or --bytes");
     assert_usage_error(&["demo", "--messages", "no\nsuch\nfile\n\u{1b}[2J"], r"no\nsuch\nfile\n\u{1b}[2J");
     assert_usage_error(&["demo", "--messages", &long, "--messages-dir", "/"], "--messages-dir");
 }
