@@ -105,6 +105,34 @@ fn help_and_version_succeed_and_list_every_option() {
     );
 }
 
+/// What the program says on stderr and with which code it ends if every write to its stdout fails.
+#[cfg(target_os = "linux")]
+fn onto_full_disk(arguments: &[&str]) -> (Option<i32>, String) {
+    let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_panetiere"));
+    let output = command.args(arguments).stdout(full).output().expect("the program starts");
+    (output.status.code(), String::from_utf8(output.stderr).expect("errors are UTF-8"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure_that_says_so() {
+    for arguments in [
+        ["--help"].as_slice(),
+        &["--version"],
+        &["demo", "--help"],
+        &["demo", "--clients", "2", "--bytes", "1", "--json"],
+    ] {
+        let (code, stderr) = onto_full_disk(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        assert!(
+            stderr.starts_with("error: cannot write to stdout: No space left"),
+            "{arguments:?}: {stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    }
+}
+
 #[test]
 fn forced_arithmetic_is_used_and_an_unavailable_one_ends_every_command() {
     let forced = |name: &str, arguments: &[&str]| {

@@ -11,6 +11,7 @@ pub mod terminal;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use std::io;
 use std::process::ExitCode;
 
 /// Anonymous broadcast: real messages in, the same messages out, unlinked from their senders. Not audited.
@@ -77,11 +78,15 @@ fn execute(command: &Command) -> Exit {
 /// Prints what clap has to say: help and version in full, an error in at most three lines.
 fn explain(error: &clap::Error) -> Exit {
     match error.kind() {
-        // Nobody is left to tell if stdout or stderr is closed.
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = error.print();
-            Exit::Ok
-        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print() {
+            // As with any result: a reader that has gone away is no error, a full disk is.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                terminal::print_error(&format!("cannot write to stdout: {error}"));
+                Exit::Failed
+            }
+            _ => Exit::Ok,
+        },
+        // Nobody is left to tell if stderr is closed.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             Exit::Usage

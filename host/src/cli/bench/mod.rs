@@ -9,6 +9,7 @@ mod yardsticks;
 
 use crate::cli::Exit;
 use crate::cli::terminal;
+use anyhow::Context;
 use chipmunk::ring::backend::Simd;
 
 /// What to measure.
@@ -85,7 +86,7 @@ fn print(report: &serde_json::Value, json: bool) -> anyhow::Result<()> {
         flatten("", report, &mut lines);
         lines.join("\n")
     };
-    Ok(terminal::print_stdout(&text)?)
+    terminal::print_stdout(&text).context("cannot write to stdout")
 }
 
 /// One line per leaf of the object: its path and its value.

@@ -11,6 +11,7 @@ use crate::cli::Exit;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::{self, Style};
 use crate::seed::Seed;
+use anyhow::Context;
 use args::{Args, DemoConfig};
 use chipmunk::ring::backend::Simd;
 use report::DemoReport;
@@ -53,7 +54,7 @@ fn try_execute(args: &Args, simd: Simd) -> anyhow::Result<Exit> {
     }
     let report = run(&config, &progress)?;
     let text = if args.json { serde_json::to_string(&report)? } else { report.render(Style::of_stdout()) };
-    terminal::print_stdout(&text)?;
+    terminal::print_stdout(&text).context("cannot write to stdout")?;
     let failures = report.failures();
     for failure in &failures {
         terminal::print_error(failure);
