@@ -134,6 +134,14 @@ fn a_result_that_cannot_be_written_is_a_failure_that_says_so() {
 }
 
 #[test]
+fn each_phase_is_one_line_on_stderr_and_both_recoveries_can_be_told_apart() {
+    let output = panetiere(&["demo", "--clients", "2", "--bytes", "1"]);
+    let stderr = String::from_utf8(output.stderr).expect("progress is UTF-8");
+    let phases: Vec<_> = stderr.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(phases, ["setup", "collect", "close", "recover", "recover despite the lie"], "{stderr}");
+}
+
+#[test]
 fn forced_arithmetic_is_used_and_an_unavailable_one_ends_every_command() {
     let forced = |name: &str, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_panetiere"));
