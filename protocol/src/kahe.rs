@@ -212,8 +212,9 @@ impl KaheParams {
             .par_chunks_exact_mut(self.lattice.wire_poly_len())
             .zip(&self.a)
             .zip(message)
-            .zip(seeds)
-            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, &seed, out));
+            // By reference: moved out, the seeds would stay behind in the vector's memory.
+            .zip(&seeds)
+            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, seed, out));
         Ok(packed)
     }
 

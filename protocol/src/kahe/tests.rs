@@ -306,3 +306,18 @@ fn the_error_does_not_depend_on_the_thread_count() {
         });
     }
 }
+
+#[test]
+fn streams_of_secrets_are_the_standard_one_and_wiped() {
+    fn wiped<T: zeroize::ZeroizeOnDrop>(value: T) -> T {
+        value
+    }
+    // Does not compile with a generator that leaves its key and its buffer behind.
+    let mut rng = wiped(ChaCha20Rng::from_seed([0; 32]));
+    let mut bytes = [0; 16];
+    rng.fill_bytes(&mut bytes);
+    // Key and nonce zero, block 0: RFC 8439, appendix A.1, test vector 1.
+    let expected =
+        [0x76, 0xB8, 0xE0, 0xAD, 0xA0, 0xF1, 0x3D, 0x90, 0x40, 0x5D, 0x6A, 0xE5, 0x53, 0x86, 0xBD, 0x28];
+    assert_eq!(bytes, expected);
+}
