@@ -30,7 +30,8 @@ pub enum PostFault {
         /// The client.
         client: ClientId,
     },
-    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again.
+    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again. If nobody
+    /// can produce it, the client may also have signed the digest of nothing.
     #[error("the {part} delivered for client {client} is not the one it signed")]
     BodyMismatch {
         /// The client.
@@ -83,7 +84,8 @@ impl Fault for PostFault {
             Self::AlreadyAdded { .. } | Self::NotInSet { .. } | Self::WrongClient { .. } => {
                 Attribution::Caller
             }
-            Self::BodyMismatch { .. } => Attribution::Operator,
+            // The bulletin may have altered it, the client may have signed what does not exist.
+            Self::BodyMismatch { .. } => Attribution::Nobody,
             // Only what the client signed is its own; that there are too many clients is not.
             Self::Ciphertext { client, source: KaheError::Malformed { .. } } => Attribution::Client(*client),
             Self::Ciphertext { source, .. } => source.attribution(),
