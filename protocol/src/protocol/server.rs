@@ -152,6 +152,12 @@ pub enum EnvelopeFault {
         /// The server.
         server: ServerId,
     },
+    /// The post was checked under the parameters of another round: what its client signed is right there.
+    #[error("the post of client {client} was checked under other parameters than this round's")]
+    WrongParams {
+        /// The client.
+        client: ClientId,
+    },
     /// The envelope is for another server.
     #[error("an envelope for server {found} reached server {expected}")]
     WrongServer {
@@ -181,6 +187,7 @@ impl Fault for EnvelopeFault {
             Self::Unopenable { .. } => "envelope_unopenable",
             Self::WrongClient { .. } => "envelope_wrong_client",
             Self::WrongEpoch { .. } => "envelope_wrong_epoch",
+            Self::WrongParams { .. } => "envelope_wrong_params",
             Self::WrongServer { .. } => "envelope_wrong_server",
             Self::WrongSession { .. } => "envelope_wrong_session",
         }
@@ -194,9 +201,10 @@ impl Fault for EnvelopeFault {
             | Self::StaleKey { client, .. }
             | Self::Unopenable { client, .. } => Attribution::Client(*client),
             Self::SelfTest { .. } | Self::WrongEpoch { .. } => Attribution::Operator,
-            Self::AlreadyReceived { .. } | Self::WrongClient { .. } | Self::WrongSession { .. } => {
-                Attribution::Caller
-            }
+            Self::AlreadyReceived { .. }
+            | Self::WrongClient { .. }
+            | Self::WrongParams { .. }
+            | Self::WrongSession { .. } => Attribution::Caller,
             Self::Closed { .. } | Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
         }
     }
@@ -297,6 +305,10 @@ pub fn unseal_opening(
         return Err(EnvelopeFault::WrongServer { expected: identity.id, found: envelope.server });
     }
     let statement = post.statement();
+    let stated = (statement.deployment, statement.epoch, statement.crs, statement.mode);
+    if stated != (*params.deployment(), *params.epoch(), *params.crs_digest(), params.mode()) {
+        return Err(EnvelopeFault::WrongParams { client });
+    }
     if !envelope.is_under(&statement.envelopes, params.servers()) {
         return Err(EnvelopeFault::NotInPost { client });
     }

@@ -4,8 +4,8 @@ use super::{CHEAT, LIAR, NET, NOBODY, SCENE};
 use panetiere::bulletin::{Envelope, PostStatement, SignedPost};
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{CiphertextDigest, ClientId, ServerId};
-use panetiere::protocol::EnvelopeFault;
-use panetiere::testing::Round;
+use panetiere::protocol::{EnvelopeFault, unseal_opening};
+use panetiere::testing::{Round, deployment};
 use panetiere::wire::{Decode, Reader};
 
 #[test]
@@ -157,4 +157,16 @@ fn a_body_that_no_bytes_match_names_nobody() {
     round.bulletin.insert(CHEAT, sent.post.to_bytes(&NET.params));
     let refused = round.recover(&SCENE.set, &sums).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("post_body_mismatch", NOBODY));
+}
+
+#[test]
+fn a_post_checked_under_other_parameters_names_no_client() {
+    // Two rounds with parameters of their own run in one server, and it takes a post of one for a post of the other.
+    // The client has signed what is right in its round.
+    let other = deployment(100).servers(4).threshold(4).clients(4).build();
+    let sent = other.open(1).client(CHEAT);
+    let key = other.party(CHEAT).signing_key.verifying_key();
+    let post = sent.post.signed.check(&other.params, &other.session(1), &key).unwrap();
+    let refused = unseal_opening(NET.server(LIAR), &NET.params, &post, &sent.envelopes[2]).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("envelope_wrong_params", Attribution::Caller));
 }
