@@ -6,7 +6,7 @@
 
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
-use super::verify::{Phase, VerifyError, verify_server_sum};
+use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
 use crate::bulletin::{
     CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError, ciphertext_digest,
 };
@@ -211,7 +211,8 @@ pub enum RejectReason {
         /// Fewest clients.
         floor: u32,
     },
-    /// A server's sum was refused, in a single attempt that excludes nobody.
+    /// A server's sum was refused, in a single attempt that excludes nobody; or all of them are, as the epoch's document
+    /// is not that of the round.
     #[error("a server's sum was refused")]
     Entry(#[source] VerifyError),
     /// The decryption was refused. Some client's noise or key is out of bounds; nobody can be named.
@@ -383,6 +384,8 @@ pub fn decrypt_aggregate(
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
+    let rejected = |error| RecipientError::Rejected(RejectReason::Entry(error));
+    check_document(posts.params, epoch).map_err(rejected)?;
     let canonical = complete(posts).map_err(RecipientError::Rejected)?.clone();
     let Judged { shares, culprits, discarded } = judge(posts, epoch, entries);
     observe(Phase::VerifyOpenings);

@@ -4,7 +4,7 @@ use super::params::ProtocolParams;
 use crate::bulletin::{CanonicalSet, Epoch, ServerBulletinEntry};
 use crate::cs::OpeningError;
 use crate::fault::{Attribution, Fault};
-use crate::ids::{ServerId, SessionId};
+use crate::ids::{EpochDigest, ServerId, SessionId};
 use crate::sig::SigError;
 use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
 
@@ -58,6 +58,14 @@ pub enum VerifyError {
         /// Servers of the epoch.
         servers: u16,
     },
+    /// The epoch's document given here is not the one of these parameters: its keys say nothing about their servers.
+    #[error("sums are checked against epoch document {found}, the parameters are of {expected}")]
+    WrongDocument {
+        /// The parameters' epoch.
+        expected: EpochDigest,
+        /// The document's digest.
+        found: EpochDigest,
+    },
     /// The server signed other public parameters for this session.
     #[error("server {server} summed under other public parameters")]
     WrongCrs {
@@ -102,6 +110,7 @@ impl Fault for VerifyError {
             Self::UnknownServer { .. } => "sum_unknown_server",
             Self::WrongCrs { .. } => "sum_crs",
             Self::WrongDeployment => "sum_deployment",
+            Self::WrongDocument { .. } => "sum_document",
             Self::WrongEpoch { .. } => "sum_epoch",
             Self::WrongSession { .. } => "sum_session",
             Self::WrongSet { .. } => "sum_set",
@@ -116,12 +125,19 @@ impl Fault for VerifyError {
             | Self::WrongCrs { server }
             | Self::WrongEpoch { server }
             | Self::WrongSet { server, .. } => Attribution::Server(*server),
+            Self::WrongDocument { .. } => Attribution::Caller,
             Self::Signature { .. }
             | Self::UnknownServer { .. }
             | Self::WrongDeployment
             | Self::WrongSession { .. } => Attribution::Nobody,
         }
     }
+}
+
+/// Checks that the epoch's document is that of the parameters.
+pub(super) fn check_document(params: &ProtocolParams, epoch: &Epoch) -> Result<(), VerifyError> {
+    let (expected, found) = (*params.epoch(), epoch.digest());
+    if found == expected { Ok(()) } else { Err(VerifyError::WrongDocument { expected, found }) }
 }
 
 /// Checks who signed a sum and what for: everything but the opening itself.
@@ -132,6 +148,7 @@ pub(super) fn check_claim(
     canonical: &CanonicalSet,
     entry: &ServerBulletinEntry,
 ) -> Result<(), VerifyError> {
+    check_document(params, epoch)?;
     let claim = entry.claim();
     let server = claim.server;
     let identity = epoch.server(server).filter(|_| server.0 < params.servers());

@@ -1,11 +1,13 @@
 //! Lies of a server, and what others can do with its bytes.
 
-use super::{LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
-use panetiere::bulletin::{EpochError, ServerBulletinEntry, SumClaim};
+use super::{CHEAT, LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
+use panetiere::bulletin::{Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim};
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, EpochId, ServerId};
 use panetiere::pke::PrivateKey;
-use panetiere::protocol::{RecipientError, RejectReason, ServerIdentity, unseal_opening};
+use panetiere::protocol::{
+    RecipientError, RejectReason, ServerIdentity, SetPolicy, recover_direct, unseal_opening,
+};
 use panetiere::sig::SigningKey;
 use panetiere::testing::{ServerLie, deployment};
 use panetiere::wire::{DecodeError, DecodeErrorKind, DecodeWith};
@@ -311,4 +313,27 @@ fn a_server_with_the_wrong_keys_names_no_client() {
     let refused = unseal_opening(old.server(LIAR), &NET.params, &post.0, &post.1).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("envelope_wrong_epoch", Attribution::Operator));
     assert!(unseal_opening(NET.server(LIAR), &NET.params, &post.0, &post.1).is_ok());
+}
+
+#[test]
+fn sums_are_checked_against_the_epoch_that_the_round_is_in() {
+    // A document that puts another key in server 2's place: what that key signs is not server 2's.
+    let scene = &*SCENE;
+    let other = SigningKey::generate(&mut ChaCha20Rng::from_seed([3; 32]));
+    let mut servers = NET.epoch.servers().to_vec();
+    let (deployment, number) = (NET.epoch.deployment(), NET.epoch.number());
+    let envelope_key = servers[2].envelope_key.clone();
+    servers[2] = EpochServer::sign(deployment, number, LIAR, envelope_key, &other);
+    let forged = Epoch::new(*deployment, number, servers).unwrap();
+    let lie = scene.round.lying_sum(LIAR, &scene.set, &ServerLie::Omits(CHEAT));
+    let framed = ServerBulletinEntry::sign(*lie.claim(), lie.opening().clone(), &NET.params, &other);
+    let policy = SetPolicy::anchored(scene.set.clone(), 2, 300);
+    let (params, session) = (&NET.params, &scene.round.session);
+    let entries = [&[framed][..], &scene.sums[..2], &scene.sums[3..]].concat();
+    let recover = |epoch: &Epoch| {
+        recover_direct(params, session, epoch, &policy, |client| scene.round.fetch(client), &entries)
+    };
+    assert_eq!(findings(&recover(&NET.epoch).unwrap()), (vec![], vec!["sum_signature"]));
+    let refused = recover(&forged).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("sum_document", Attribution::Caller));
 }
