@@ -8,6 +8,7 @@ use super::client::envelope_context;
 use super::params::ProtocolParams;
 use crate::bulletin::{
     CanonicalSet, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim, VerifiedPost,
+    posts_digest,
 };
 use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
@@ -455,6 +456,7 @@ impl ServerRound {
         for client in surplus {
             self.take_off(client);
         }
+        let summed = self.received.iter().map(|(client, (_, root))| (client, root));
         let claim = SumClaim {
             deployment: *self.params.deployment(),
             epoch: *self.params.epoch(),
@@ -462,6 +464,7 @@ impl ServerRound {
             crs: *self.params.crs_digest(),
             server: self.identity.id,
             set: asked,
+            posts: posts_digest(summed),
             clients: got,
         };
         let opening = self.sum.finish(self.identity.id.0);
