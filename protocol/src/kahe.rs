@@ -212,8 +212,9 @@ impl KaheParams {
             .par_chunks_exact_mut(self.lattice.wire_poly_len())
             .zip(&self.a)
             .zip(message)
-            .zip(seeds)
-            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, &seed, out));
+            // By reference: moved out, the seeds would stay behind in the vector's memory.
+            .zip(&seeds)
+            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, seed, out));
         Ok(packed)
     }
 
@@ -241,7 +242,9 @@ impl KaheParams {
     pub fn decrypt(&self, sum: &CiphertextSum, key: &SummedKey) -> Result<Vec<PlainPoly>, KaheError> {
         let kahe = &self.lattice.kahe;
         let s = kahe.forward(kahe.from_short(&key.0));
-        sum.limbs
+        // Collected before looking for errors, so that the first bad polynomial is the same one at every thread count.
+        let opened: Vec<Result<PlainPoly, KaheError>> = sum
+            .limbs
             .par_chunks_exact(2 * N)
             .zip(&self.a)
             .enumerate()
@@ -253,7 +256,8 @@ impl KaheParams {
                 let within = residual <= self.switch.modulus() / 2 / 64 * 63;
                 if within { Ok(plain) } else { Err(KaheError::NoiseOverflow { poly }) }
             })
-            .collect()
+            .collect();
+        opened.into_iter().collect()
     }
 }
 
@@ -321,12 +325,12 @@ impl CiphertextSum {
             .enumerate()
             .with_min_len(LIMBS_PER_TASK)
             .filter_map(|(limb, (sums, bytes))| {
-                combine(wire, limb % 2, bytes, sums).err().map(|source| (limb / 2, source))
+                combine(wire, limb % 2, bytes, sums).err().map(|source| (limb, source))
             })
-            .min_by_key(|(poly, _)| *poly);
+            .min_by_key(|(limb, _)| *limb);
         match bad {
             None => Ok(()),
-            Some((poly, source)) => Err(KaheError::Malformed { poly, source }),
+            Some((limb, source)) => Err(KaheError::Malformed { poly: limb / 2, source }),
         }
     }
 }

@@ -275,6 +275,8 @@ impl Net {
     /// A round in which nothing has happened yet.
     pub fn open(&self, leaf_index: u64) -> Round<'_> {
         let session = self.session(leaf_index);
+        let servers: Vec<_> =
+            self.servers.iter().map(|server| Arc::new(started_again(server, &self.epoch))).collect();
         let running = |server: &Arc<ServerIdentity>| {
             ServerRound::new(Arc::clone(&self.params), session, Arc::clone(server))
         };
@@ -283,7 +285,8 @@ impl Net {
             session,
             bulletin: BTreeMap::new(),
             inboxes: vec![Vec::new(); self.servers.len()],
-            running: self.servers.iter().map(running).collect(),
+            running: servers.iter().map(running).collect(),
+            servers,
         }
     }
 
@@ -295,6 +298,14 @@ impl Net {
         }
         round
     }
+}
+
+/// The same server with the same keys, in a process that remembers nothing.
+fn started_again(server: &ServerIdentity, epoch: &Epoch) -> ServerIdentity {
+    let signing_key = SigningKey::from_scalar(&server.signing_key().expose_scalar());
+    let envelope_key = pke::PrivateKey::from_seed(&server.envelope_key().expose_seed());
+    ServerIdentity::new(server.id(), envelope_key, signing_key.expect("the scalar of a key"), epoch)
+        .expect("the keys that the document names")
 }
 
 /// What came of a client's messages.
@@ -330,6 +341,9 @@ pub struct Round<'a> {
     pub inboxes: Vec<Vec<(VerifiedPost, Envelope)>>,
     /// The servers' running rounds.
     pub running: Vec<ServerRound>,
+    /// The servers as they are in this round: they have answered nothing before, so that two rounds of one session are
+    /// two worlds.
+    pub servers: Vec<Arc<ServerIdentity>>,
 }
 
 impl Round<'_> {

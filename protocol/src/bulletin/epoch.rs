@@ -115,7 +115,7 @@ impl Epoch {
         if servers.is_empty() || u16::try_from(servers.len()).is_err() {
             return Err(EpochError::Servers { found: servers.len() });
         }
-        for (server, entry) in (0..).map(ServerId).zip(&servers) {
+        for (server, entry) in (0..=u16::MAX).map(ServerId).zip(&servers) {
             let message = signed_bytes(&deployment, number, server, &entry.envelope_key);
             entry
                 .identity
@@ -147,7 +147,8 @@ impl Epoch {
 
     /// The servers' envelope keys with their ids, as a client's round takes them.
     pub fn envelope_keys(&self) -> Vec<(ServerId, pke::PublicKey)> {
-        (0..).map(ServerId).zip(self.servers.iter().map(|server| server.envelope_key.clone())).collect()
+        let keys = self.servers.iter().map(|server| server.envelope_key.clone());
+        (0..=u16::MAX).map(ServerId).zip(keys).collect()
     }
 
     /// SHA-256 of the document.

@@ -283,3 +283,41 @@ fn the_noise_of_300_clients_is_what_the_budget_says() {
     assert!(mean.abs() < 4.0 * budget.deviation / count.sqrt(), "{mean}");
     assert!(largest < budget.half_range, "{largest} against {budget:?}");
 }
+
+#[test]
+fn the_error_does_not_depend_on_the_thread_count() {
+    let params = params(&P300, 48, Plaintext::Prime);
+    let mut rng = ChaCha20Rng::from_seed([10; 32]);
+    let keys = [Key::generate(&params.lattice, &mut rng), Key::generate(&params.lattice, &mut rng)];
+    let zero = vec![PlainPoly::zero(); params.polys()];
+    let mut sum = CiphertextSum::new(&params);
+    sum.add(&params.encrypt(&keys[0], &zero, &seed(10, 0)).unwrap()).unwrap();
+    let wrong_key = SummedKey::of(&keys[1..]);
+    // Both limbs of every polynomial are out of range; the primes tell them apart.
+    let bad = vec![0xFF; params.ciphertext_len()];
+    let source = PackError::OutOfRange { max: P300.wire[0] - 1 };
+    for threads in [1, 2, 8, 8, 8, 8] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let refused = params.decrypt(&sum, &wrong_key);
+            assert!(matches!(refused, Err(KaheError::NoiseOverflow { poly: 0 })), "{refused:?}");
+            let refused = CiphertextSum::new(&params).add(&bad);
+            assert_eq!(refused, Err(KaheError::Malformed { poly: 0, source }));
+        });
+    }
+}
+
+#[test]
+fn streams_of_secrets_are_the_standard_one_and_wiped() {
+    fn wiped<T: zeroize::ZeroizeOnDrop>(value: T) -> T {
+        value
+    }
+    // Does not compile with a generator that leaves its key and its buffer behind.
+    let mut rng = wiped(ChaCha20Rng::from_seed([0; 32]));
+    let mut bytes = [0; 16];
+    rng.fill_bytes(&mut bytes);
+    // Key and nonce zero, block 0: RFC 8439, appendix A.1, test vector 1.
+    let expected =
+        [0x76, 0xB8, 0xE0, 0xAD, 0xA0, 0xF1, 0x3D, 0x90, 0x40, 0x5D, 0x6A, 0xE5, 0x53, 0x86, 0xBD, 0x28];
+    assert_eq!(bytes, expected);
+}
