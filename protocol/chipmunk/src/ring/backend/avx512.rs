@@ -21,7 +21,7 @@ use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
 use crate::digits::DigitBase;
 
-pub(in super::super) use narrow::Tables as NarrowTables;
+pub(in super::super) use narrow::Tables;
 
 /// Whether this CPU (and operating system) runs these kernels.
 pub(super) fn detected() -> bool {

@@ -40,7 +40,7 @@ fn butterfly_inverse(x: __m512i, y: __m512i, f: Factor, m: Modulus) -> (__m512i,
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 pub(super) fn forward(prime: &Prime, a: &mut [u32]) {
     if narrow::Tables::fit(prime) {
-        return narrow::forward(prime, prime.ntt().narrow.get_or_init(|| narrow::Tables::new(prime)), a);
+        return narrow::forward(prime, prime.ntt().avx512.get_or_init(|| narrow::Tables::new(prime)), a);
     }
     debug_assert!(a.iter().all(|&x| x < prime.q()));
     let a = polynomial(a);
@@ -119,7 +119,7 @@ fn canonical(x: __m512i, m: Modulus) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 pub(super) fn inverse(prime: &Prime, a: &mut [u32]) {
     if narrow::Tables::fit(prime) {
-        return narrow::inverse(prime, prime.ntt().narrow.get_or_init(|| narrow::Tables::new(prime)), a);
+        return narrow::inverse(prime, prime.ntt().avx512.get_or_init(|| narrow::Tables::new(prime)), a);
     }
     debug_assert!(a.iter().all(|&x| x < prime.q()));
     let a = polynomial(a);
