@@ -15,6 +15,7 @@ use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
     CanonicalSet, ClientBulletinEntry, Envelope, Epoch, Mode, PostStatement, ServerBulletinEntry, SignedPost,
 };
+use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::ids::{
     CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot, EpochDigest,
@@ -234,6 +235,9 @@ wire_types! {
     aggregated_opening: AggregatedOpening, refuses: true, vec![an_aggregated_opening()],
         |bytes| AggregatedOpening::from_bytes_with(&layout(), bytes),
         |opening| written(|out| opening.encode(layout(), out));
+    reservation: Reservation, refuses: false,
+        [(0, 0), (1, 77), (u64::MAX, u32::MAX)].map(|(ticket, bytes)| Reservation { ticket, bytes }.to_bytes()).into(),
+        Reservation::from_bytes, Reservation::to_bytes;
     server_bulletin_entry: ServerBulletinEntry, refuses: true,
         vec![SUMS[0].to_bytes(params()), SUMS[2].to_bytes(params())],
         |bytes| ServerBulletinEntry::from_bytes_with(params(), bytes), |sum| sum.to_bytes(params());
