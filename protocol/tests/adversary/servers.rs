@@ -369,3 +369,28 @@ fn sums_are_checked_against_the_epoch_that_the_round_is_in() {
     let refused = recover(&forged).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("sum_document", Attribution::Caller));
 }
+
+#[test]
+fn two_servers_with_one_key_are_no_two_servers() {
+    // Whoever holds the key holds two shares of everything.
+    let (deployment, number) = (NET.epoch.deployment(), NET.epoch.number());
+    let keys = |server: u16| {
+        (
+            NET.server(ServerId(server)).signing_key(),
+            NET.epoch.servers()[usize::from(server)].envelope_key.clone(),
+        )
+    };
+    let epoch = |places: [(u16, u16); 3]| {
+        let signed = (0..).map(ServerId).zip(places).map(|(server, (identity, envelope))| {
+            EpochServer::sign(deployment, number, server, keys(envelope).1, keys(identity).0)
+        });
+        Epoch::new(*deployment, number, signed.collect())
+    };
+    assert!(epoch([(0, 0), (1, 1), (2, 2)]).is_ok());
+    assert!(epoch([(2, 0), (1, 2), (0, 1)]).is_ok(), "whatever the places");
+    for places in [[(0, 0), (1, 1), (0, 2)], [(0, 0), (1, 1), (2, 0)]] {
+        let refused = epoch(places).unwrap_err();
+        assert_eq!(refused, EpochError::DuplicateKey { server: LIAR, first: ServerId(0) });
+        assert_eq!((refused.code(), refused.attribution()), ("epoch_duplicate_key", Attribution::Operator));
+    }
+}
