@@ -5,7 +5,6 @@ use chipmunk::params::ParameterSet;
 use chipmunk::ring::backend::Kernels;
 use chipmunk::ring::crt::CsProducts;
 use chipmunk::ring::expand::Expander;
-use chipmunk::ring::rescale::PairLift;
 use chipmunk::ring::{Cs, Hvc, Kahe, Lane, RingContext, Wire};
 
 /// Every ring of one parameter set with its tables. Made once, shared by reference.
@@ -15,10 +14,8 @@ pub struct Lattice {
     pub(crate) hvc: RingContext<Hvc>,
     pub(crate) products: CsProducts,
     pub(crate) kahe: RingContext<Kahe>,
-    pub(crate) kahe_lift: PairLift,
     pub(crate) lane: RingContext<Lane>,
     pub(crate) wire: RingContext<Wire>,
-    pub(crate) wire_lift: PairLift,
 }
 
 impl Lattice {
@@ -33,10 +30,8 @@ impl Lattice {
                 RingContext::new(&[set.cs], kernels),
                 RingContext::new(&set.cs_aux, kernels),
             ),
-            kahe_lift: PairLift::new(kahe.primes()),
             kahe,
             lane: RingContext::new(&[set.lane], kernels),
-            wire_lift: PairLift::new(wire.primes()),
             wire,
         }
     }

@@ -3,38 +3,60 @@
 //! In odd base b, an integer in `[-(b^k - 1)/2, (b^k - 1)/2]` has exactly one expansion `sum b^i d_i` with k digits in
 //! `[-(b-1)/2, (b-1)/2]`. Recomposing is linear over the ring, decomposing is not.
 
-use crate::N;
+use crate::ring::backend::Kernels;
+use crate::ring::rescale::PrimePair;
 use crate::ring::{Coeff, Poly, Ring, RingContext, ShortPoly};
 
-/// Digits per ring element in the hashes of one-limb rings.
+/// Digits per element of a one-limb ring.
 pub const DIGITS: usize = 3;
 
-/// A base in which `K` digits hold one coefficient.
+/// Digits per element of a two-limb ring.
+pub const PAIR_DIGITS: usize = 4;
+
+/// A base in which `K` digits hold a coefficient: three for one-limb rings, four for two-limb rings.
 #[derive(Clone, Copy, Debug)]
 pub struct DigitBase<const K: usize = DIGITS> {
     base: u32,
-    /// (b^K - 1)/2: the largest magnitude with an expansion.
-    reach: u64,
-    /// floor(2^64 / b) + 1: the high word of a product with it is the quotient by b, for any value below 2^64 / b.
-    reciprocal: u64,
+    reciprocal: u32,
 }
 
 impl<const K: usize> DigitBase<K> {
     /// The odd base `base`.
     ///
     /// # Panics
-    /// If `base` is even or below 3, or b^(K+1) does not fit 62 bits: bases are compiled in with their parameter set.
+    /// If `base` is even or not in `3..256` for three digits, `5..2580` for four: bases are compiled in with their
+    /// parameter set.
     pub fn new(base: u32) -> Self {
-        let power = u32::try_from(K).ok().and_then(|k| u64::from(base).checked_pow(k));
-        let fits = |power: &u64| power.checked_mul(base.into()).is_some_and(|p| p >> 62 == 0);
-        let power = power.filter(fits).filter(|_| base % 2 == 1 && base > 1);
-        let power = power.unwrap_or_else(|| panic!("an odd base whose {K} digits fit a word, got {base}"));
-        Self { base, reach: power >> 1, reciprocal: u64::MAX / u64::from(base) + 1 }
+        let bases = match K {
+            DIGITS => 3..256,
+            PAIR_DIGITS => 5..2580,
+            _ => panic!("three digits or four, not {K}"),
+        };
+        assert!(
+            base % 2 == 1 && bases.contains(&base),
+            "an odd base in {bases:?} for {K} digits, got {base}"
+        );
+        // The base is odd, so it does not divide a power of two and the floor of one less is the same.
+        let reciprocal = ((1u64 << (u32::BITS + Self::EXTRA)) - 1) / u64::from(base) + 1;
+        Self {
+            base,
+            reciprocal: u32::try_from(reciprocal).expect("bases above 4 where there are extra bits"),
+        }
     }
+
+    /// Bits beyond 32 that the reciprocal is scaled by.
+    pub(crate) const EXTRA: u32 = if K == DIGITS { 0 } else { 2 };
 
     /// The base.
     pub const fn base(&self) -> u32 {
         self.base
+    }
+
+    /// floor(2^(32 + EXTRA) / base) + 1: multiplying by it and dropping as many bits divides any value whose product
+    /// with the base is below 2^(32 + EXTRA), for the error of the product by the reciprocal is at most the value.
+    /// Three digits: every value below b^3, as b^4 < 2^32. Four: every value below b^2, two digits at a time.
+    pub(crate) const fn reciprocal(&self) -> u32 {
+        self.reciprocal
     }
 
     /// Largest digit magnitude, (b-1)/2.
@@ -42,71 +64,35 @@ impl<const K: usize> DigitBase<K> {
         self.base >> 1
     }
 
-    /// Largest magnitude of an integer that has an expansion, (b^K - 1)/2.
-    pub const fn reach(&self) -> u64 {
-        self.reach
-    }
-
-    /// The `K` balanced digits of 2048 integers of magnitude at most [`reach`](Self::reach), least significant first.
-    /// Constant time.
-    pub fn decompose_integers(&self, values: impl IntoIterator<Item = i64>) -> [ShortPoly; K] {
-        let mut digits: [ShortPoly; K] = std::array::from_fn(|_| ShortPoly::zero());
-        let mut columns = digits.each_mut().map(|digit| digit.coefficients_mut());
-        let bound = self.bound().cast_signed();
-        for (i, value) in values.into_iter().take(N).enumerate() {
-            debug_assert!(value.unsigned_abs() <= self.reach);
-            // Shifting by (b^K - 1)/2 turns balanced digits into plain ones, each shifted by (b-1)/2.
-            let mut rest = self.reach.wrapping_add_signed(value);
-            for column in &mut columns {
-                // rest < b^K and reciprocal * b - 2^64 <= b, so the product's error stays below 2^64 / b: exact.
-                let quotient = high_word(rest, self.reciprocal);
-                column[i] = low_word(rest - quotient * u64::from(self.base)).cast_signed() - bound;
-                rest = quotient;
-            }
-        }
-        digits
-    }
-
-    /// The integers `sum b^i d_i`, coefficient by coefficient. Digits may be sums of digits, of magnitude below 2^31.
-    pub fn recompose_integers<'a>(&'a self, digits: &'a [ShortPoly; K]) -> impl Iterator<Item = i64> + 'a {
-        let base = i64::from(self.base);
-        let at =
-            move |i: usize| digits.iter().rev().fold(0, |sum, d| sum * base + i64::from(d.coefficients()[i]));
-        (0..N).map(at)
-    }
-
-    /// The balanced digits of each centred coefficient of a one-limb element. Constant time.
-    pub fn decompose<R: Ring>(&self, ring: &RingContext<R>, poly: &Poly<R, Coeff>) -> [ShortPoly; K] {
-        assert_eq!(R::LIMBS, 1, "an element of several limbs is lifted by its caller");
-        let prime = &ring.primes()[0];
-        debug_assert!(u64::from(prime.half()) <= self.reach);
-        self.decompose_integers(poly.limb(0).iter().map(|&residue| prime.centred(residue).into()))
-    }
-
-    /// `sum b^i d_i` in the ring, limb by limb.
+    /// `sum b^i d_i` in the ring, limb by limb. Digits may be sums of digits.
     pub fn recompose<R: Ring>(&self, ring: &RingContext<R>, digits: &[ShortPoly; K]) -> Poly<R, Coeff> {
+        let base = i64::from(self.base);
         let mut out = Poly::zero();
         for (limb, prime) in ring.primes().iter().enumerate() {
-            let values = self.recompose_integers(digits);
-            out.limb_mut(limb).iter_mut().zip(values).for_each(|(out, value)| *out = prime.from_i64(value));
+            for (i, out) in out.limb_mut(limb).iter_mut().enumerate() {
+                let digits = digits.iter().rev().map(|digit| i64::from(digit.coefficients()[i]));
+                *out = prime.from_i64(digits.fold(0, |sum, digit| sum * base + digit));
+            }
         }
         out
     }
 }
 
-/// The upper half of a product.
-#[inline(always)]
-fn high_word(a: u64, b: u64) -> u64 {
-    u64::try_from((u128::from(a) * u128::from(b)) >> 64).expect("the upper 64 of 128 bits")
-}
-
-/// A remainder by a 32-bit base, as a u32: masked, so that no check of a secret is left.
-#[inline(always)]
-fn low_word(remainder: u64) -> u32 {
-    u32::try_from(remainder & u64::from(u32::MAX)).expect("the lower 32 bits")
-}
-
 impl DigitBase<DIGITS> {
+    /// The three balanced digits of each centred coefficient, least significant first. Constant time.
+    pub fn decompose<R: Ring>(&self, ring: &RingContext<R>, poly: &Poly<R, Coeff>) -> [ShortPoly; DIGITS] {
+        let prime = &ring.primes()[0];
+        assert!(
+            R::LIMBS == 1 && self.base.pow(3) >= prime.q(),
+            "three digits hold an element of {}",
+            R::NAME
+        );
+        let mut digits = [ShortPoly::zero(), ShortPoly::zero(), ShortPoly::zero()];
+        let out = digits.each_mut().map(ShortPoly::coefficients_mut);
+        (ring.kernels().decompose)(prime, self, poly.limb(0), out);
+        digits
+    }
+
     /// The third digits, given the element and the other two: `(value - d_0 - b d_1) / b^2`, centred.
     ///
     /// Any element and digits have such a result; it is short only if the element was made of short digits, so the
@@ -131,9 +117,52 @@ impl DigitBase<DIGITS> {
     }
 }
 
+/// A base for the elements of one two-limb ring, with what lifts them.
+#[derive(Debug)]
+pub struct PairDigits {
+    kernels: &'static Kernels,
+    pub(crate) base: DigitBase<PAIR_DIGITS>,
+    pub(crate) pair: PrimePair,
+}
+
+impl PairDigits {
+    /// The digits of `ring` in base `base`.
+    ///
+    /// # Panics
+    /// If four digits do not hold a coefficient, or the first prime is not between the second and b^2, less than 2^16
+    /// below the latter: moduli and bases are compiled in.
+    pub fn new<R: Ring>(ring: &RingContext<R>, base: u32) -> Self {
+        let (base, pair) = (DigitBase::new(base), PrimePair::new(ring));
+        let [q0, q1] = pair.primes.each_ref().map(crate::ring::modulus::Prime::q);
+        let square = base.base.pow(2);
+        // The two most and the two least significant digits come from the lift written in base b^2, which the vector
+        // kernels take from its form in base q0.
+        assert!(
+            q1 < q0 && (1..1 << 16).contains(&square.wrapping_sub(q0)),
+            "a base just above the first prime's root"
+        );
+        Self { kernels: ring.kernels(), base, pair }
+    }
+
+    /// The base.
+    pub const fn base(&self) -> &DigitBase<PAIR_DIGITS> {
+        &self.base
+    }
+
+    /// The four balanced digits of each coefficient, lifted from both limbs and centred, least significant first.
+    /// Constant time.
+    pub fn decompose(&self, limbs: [&[u32]; 2]) -> [ShortPoly; PAIR_DIGITS] {
+        let mut digits = std::array::from_fn(|_| ShortPoly::zero());
+        let out = digits.each_mut().map(ShortPoly::coefficients_mut);
+        (self.kernels.decompose_pair)(self, limbs, out);
+        digits
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::N;
     use crate::params::{P300, P1000};
     use crate::ring::{Cs, Hvc, Lane, Wire, backend};
     use proptest::prelude::*;
@@ -170,13 +199,12 @@ mod tests {
     }
 
     /// Balanced digits by their definition, with remainders.
-    fn by_definition(mut value: i64, base: i64, count: usize) -> Vec<i64> {
-        let digit = |value: &mut i64| {
-            let d = (*value + base / 2).rem_euclid(base) - base / 2;
-            *value = (*value - d) / base;
-            d
-        };
-        let digits = (0..count).map(|_| digit(&mut value)).collect();
+    fn by_definition(mut value: i64, base: i64) -> [i64; PAIR_DIGITS] {
+        let digits = std::array::from_fn(|_| {
+            let digit = (value + base / 2).rem_euclid(base) - base / 2;
+            value = (value - digit) / base;
+            digit
+        });
         assert_eq!(value, 0, "the value is within reach");
         digits
     }
@@ -186,26 +214,26 @@ mod tests {
         #[test]
         fn four_digits_hold_every_coefficient_in_transit(raw in prop::collection::vec(any::<u64>(), N)) {
             for set in [&P300, &P1000] {
-                let base = DigitBase::<4>::new(set.share_base);
-                let half = set.wire_modulus() / 2;
-                prop_assert!(half <= base.reach());
-                // Anywhere, and at both ends of what the modulus and the base allow.
-                let edges = [half, base.reach(), 0, 1];
-                let values: Vec<i64> = raw.iter().enumerate().map(|(i, &x)| {
-                    let magnitude = edges.get(i / 2).copied().unwrap_or(x % (half + 1)).cast_signed();
-                    if i % 2 == 0 { magnitude } else { -magnitude }
-                }).collect();
-                let digits = base.decompose_integers(values.iter().copied());
-                for (i, &value) in values.iter().enumerate() {
-                    let got: Vec<i64> = digits.iter().map(|d| d.coefficients()[i].into()).collect();
-                    prop_assert_eq!(got, by_definition(value, set.share_base.into(), 4));
-                }
-                prop_assert!(base.recompose_integers(&digits).eq(values.iter().copied()));
                 let ring = RingContext::<Wire>::new(&set.wire, backend::scalar());
-                let element = base.recompose(&ring, &digits);
-                for (limb, q) in set.wire.into_iter().enumerate() {
-                    let residues = values.iter().map(|v| u32::try_from(v.rem_euclid(q.into())).unwrap());
-                    prop_assert!(residues.eq(element.limb(limb).iter().copied()));
+                let digits = PairDigits::new(&ring, set.share_base);
+                let half = (set.wire_modulus() / 2).cast_signed();
+                // Anywhere, and at the ends of what the modulus allows.
+                let edges = [half, -half, 0, 1, -1, half - 1, 1 - half];
+                let value = |(i, &x): (usize, &u64)| {
+                    edges.get(i).copied().unwrap_or((x % set.wire_modulus()).cast_signed() - half)
+                };
+                let values: Vec<i64> = raw.iter().enumerate().map(value).collect();
+                let limbs = set.wire.map(|q| -> Vec<u32> {
+                    values.iter().map(|v| u32::try_from(v.rem_euclid(q.into())).unwrap()).collect()
+                });
+                let split = digits.decompose([&limbs[0], &limbs[1]]);
+                for (i, &value) in values.iter().enumerate() {
+                    let got = split.each_ref().map(|digit| i64::from(digit.coefficients()[i]));
+                    prop_assert_eq!(got, by_definition(value, set.share_base.into()));
+                }
+                let element = digits.base().recompose(&ring, &split);
+                for (limb, words) in limbs.iter().enumerate() {
+                    prop_assert_eq!(element.limb(limb), words);
                 }
             }
         }
@@ -213,9 +241,15 @@ mod tests {
 
     #[test]
     fn unusable_bases_are_refused() {
-        for bad in [0, 1, 2, 46, 1 << 20] {
+        for bad in [0, 1, 2, 46, 257] {
             assert!(std::panic::catch_unwind(|| DigitBase::<DIGITS>::new(bad)).is_err(), "{bad}");
         }
-        assert!(std::panic::catch_unwind(|| DigitBase::<4>::new(6001)).is_err(), "6001^5 is above 2^62");
+        for bad in [3, 1450, 2581] {
+            assert!(std::panic::catch_unwind(|| DigitBase::<PAIR_DIGITS>::new(bad)).is_err(), "{bad}");
+        }
+        let ring = RingContext::<Wire>::new(&P300.wire, backend::scalar());
+        for bad in [1447, 2049] {
+            assert!(std::panic::catch_unwind(|| PairDigits::new(&ring, bad)).is_err(), "{bad}");
+        }
     }
 }

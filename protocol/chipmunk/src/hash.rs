@@ -3,6 +3,10 @@
 use crate::ring::expand::Expander;
 use crate::ring::{Coeff, Ntt, NttRing, Poly, RingContext, ShortPoly, sample};
 use std::borrow::Borrow;
+use zeroize::Zeroizing;
+
+/// Columns transformed before their products are added up: as many as fit without a reduction.
+const BATCH: usize = 15;
 
 /// A row of public uniform elements g; the hash of short d is `sum g_k d_k`.
 #[derive(Debug)]
@@ -26,9 +30,16 @@ impl<R: NttRing> RingHash<R> {
         ring: &RingContext<R>,
         columns: impl IntoIterator<Item = T>,
     ) -> Poly<R, Coeff> {
-        // One column at a time: a row may be hundreds of columns long.
-        let factors = columns.into_iter().map(|column| ring.forward(ring.from_short(column.borrow())));
-        ring.inverse(ring.dot(&self.row, factors))
+        let mut columns = columns.into_iter();
+        let mut sum = Poly::zero();
+        // A few columns at a time: a row may be hundreds long.
+        for row in self.row.chunks(BATCH) {
+            let batch = columns.by_ref().take(row.len()).map(|c| ring.forward(ring.from_short(c.borrow())));
+            let batch: Zeroizing<Vec<_>> = Zeroizing::new(batch.collect());
+            ring.add_assign(&mut sum, &ring.dot(row, batch.iter()));
+        }
+        assert!(columns.next().is_none(), "as many columns as the row has");
+        ring.inverse(sum)
     }
 }
 

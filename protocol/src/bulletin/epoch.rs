@@ -5,6 +5,7 @@ use crate::ids::{DeploymentId, EpochDigest, EpochId, NodeId, ServerId, tagged_sh
 use crate::pke;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
+use std::collections::BTreeMap;
 
 const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 
@@ -12,6 +13,30 @@ const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
+    /// Two servers have one identity or envelope key: whoever holds it counts twice towards the threshold.
+    #[error("server {server} has a key of server {first}")]
+    DuplicateKey {
+        /// The server.
+        server: ServerId,
+        /// The server that stands before it with the same key.
+        first: ServerId,
+    },
+    /// Two lanes have one identity key: whoever holds it is counted as two that fail apart.
+    #[error("lane {lane} has the key of lane {first}")]
+    DuplicateLaneKey {
+        /// The lane.
+        lane: NodeId,
+        /// The lane that stands before it with the same key.
+        first: NodeId,
+    },
+    /// A server's own keys are not those that the document names for it.
+    #[error("epoch {epoch} does not name these keys for server {server}")]
+    ForeignKeys {
+        /// The server.
+        server: ServerId,
+        /// The epoch.
+        epoch: EpochId,
+    },
     /// A lane's own key is not the one that the document names for it.
     #[error("epoch {epoch} does not name this key for lane {lane}")]
     ForeignLaneKey {
@@ -48,6 +73,9 @@ pub enum EpochError {
 impl Fault for EpochError {
     fn code(&self) -> &'static str {
         match self {
+            Self::DuplicateKey { .. } => "epoch_duplicate_key",
+            Self::DuplicateLaneKey { .. } => "epoch_duplicate_lane_key",
+            Self::ForeignKeys { .. } => "epoch_foreign_keys",
             Self::ForeignLaneKey { .. } => "epoch_foreign_lane_key",
             Self::KeySignature { .. } => "epoch_key_signature",
             Self::Lanes { .. } => "epoch_lanes",
@@ -115,7 +143,8 @@ impl Epoch {
     /// Puts a document together and checks every key signature.
     ///
     /// # Errors
-    /// `Servers` without servers; `KeySignature` for a key its server did not sign for this epoch.
+    /// `Servers` without servers; `DuplicateKey` if two servers share a key; `KeySignature` for a key its server did not
+    /// sign for this epoch.
     pub fn new(
         deployment: DeploymentId,
         number: EpochId,
@@ -124,7 +153,12 @@ impl Epoch {
         if servers.is_empty() || u16::try_from(servers.len()).is_err() {
             return Err(EpochError::Servers { found: servers.len() });
         }
-        for (server, entry) in (0..).map(ServerId).zip(&servers) {
+        let (mut identities, mut envelope_keys) = (BTreeMap::new(), BTreeMap::new());
+        for (server, entry) in (0..=u16::MAX).map(ServerId).zip(&servers) {
+            let before = identities.insert(entry.identity.to_sec1(), server);
+            if let Some(first) = before.or(envelope_keys.insert(entry.envelope_key.digest(), server)) {
+                return Err(EpochError::DuplicateKey { server, first });
+            }
             let message = signed_bytes(&deployment, number, server, &entry.envelope_key);
             entry
                 .identity
@@ -138,10 +172,16 @@ impl Epoch {
     /// signing key; a server that is a lane too may use its own.
     ///
     /// # Errors
-    /// `Lanes` if there are more than ids.
+    /// `Lanes` if there are more than ids; `DuplicateLaneKey` if two of them share a key.
     pub fn with_lanes(self, lanes: Vec<VerifyingKey>) -> Result<Self, EpochError> {
         if u16::try_from(lanes.len()).is_err() {
             return Err(EpochError::Lanes { found: lanes.len() });
+        }
+        let mut keys = BTreeMap::new();
+        for (lane, key) in (0..=u16::MAX).map(NodeId).zip(&lanes) {
+            if let Some(first) = keys.insert(key.to_sec1(), lane) {
+                return Err(EpochError::DuplicateLaneKey { lane, first });
+            }
         }
         Ok(Self { lanes, ..self })
     }
@@ -178,7 +218,8 @@ impl Epoch {
 
     /// The servers' envelope keys with their ids, as a client's round takes them.
     pub fn envelope_keys(&self) -> Vec<(ServerId, pke::PublicKey)> {
-        (0..).map(ServerId).zip(self.servers.iter().map(|server| server.envelope_key.clone())).collect()
+        let keys = self.servers.iter().map(|server| server.envelope_key.clone());
+        (0..=u16::MAX).map(ServerId).zip(keys).collect()
     }
 
     /// SHA-256 of the document.
@@ -215,8 +256,12 @@ impl Decode for Epoch {
         reader.header(ObjectType::Epoch)?;
         let deployment = DeploymentId::decode(reader)?;
         let number = EpochId::decode(reader)?;
-        let refused = reader.fault("servers of the epoch", DecodeErrorKind::OutOfRange);
+        let none = reader.fault("number of servers", DecodeErrorKind::OutOfRange);
         let count = usize::from(reader.u16("number of servers")?);
+        if count == 0 {
+            return Err(none);
+        }
+        let refused = reader.fault("servers of the epoch", DecodeErrorKind::OutOfRange);
         let need = SERVER_LEN * count;
         if reader.remaining() < need {
             let have = reader.remaining();

@@ -1,6 +1,6 @@
 //! A lane's answer: the summed share over one set of clients, signed.
 
-use crate::ids::{CrsDigest, DeploymentId, EpochDigest, NodeId, SessionId, SetDigest};
+use crate::ids::{CrsDigest, DeploymentId, EpochDigest, NodeId, PostsDigest, SessionId, SetDigest};
 use crate::protocol::{LaneCode, ProtocolParams};
 use crate::share_commitment::AggregatedShare;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
@@ -45,12 +45,15 @@ pub struct LaneClaim {
     pub purpose: LanePurpose,
     /// Digest of the set summed over.
     pub set: SetDigest,
+    /// Digest of the posts summed, by their share commitments: without it, a lane that was shown another post of some
+    /// client could not be told from one that lies.
+    pub posts: PostsDigest,
     /// Clients in that set. It fixes the width of every coefficient.
     pub clients: u32,
 }
 
 impl LaneClaim {
-    const LEN: usize = 5 * 32 + NodeId::LEN + 1 + 4;
+    const LEN: usize = 6 * 32 + NodeId::LEN + 1 + 4;
 }
 
 impl Encode for LaneClaim {
@@ -62,6 +65,7 @@ impl Encode for LaneClaim {
         self.lane.encode(out);
         out.push(self.purpose as u8);
         self.set.encode(out);
+        self.posts.encode(out);
         out.extend_from_slice(&self.clients.to_le_bytes());
     }
 
@@ -142,6 +146,7 @@ impl DecodeWith<ProtocolParams> for LaneBulletinEntry {
             _ => return Err(unknown),
         };
         let set = SetDigest::decode(reader)?;
+        let posts = PostsDigest::decode(reader)?;
         let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
         let clients = reader.u32("number of clients")?;
         if !(1..=params.max_clients()).contains(&clients) {
@@ -149,7 +154,7 @@ impl DecodeWith<ProtocolParams> for LaneBulletinEntry {
         }
         let opening = AggregatedShare::decode_with(&code.commitment().summed_layout(clients), reader)?;
         let signature = Signature::decode(reader)?;
-        let claim = LaneClaim { deployment, epoch, session, crs, lane, purpose, set, clients };
+        let claim = LaneClaim { deployment, epoch, session, crs, lane, purpose, set, posts, clients };
         Ok(Self { claim, opening, signature })
     }
 }

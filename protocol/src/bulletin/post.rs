@@ -6,6 +6,7 @@ use crate::ids::{
     CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeRoot, EpochDigest, RootDigest, SessionId,
 };
 use crate::protocol::ProtocolParams;
+use crate::share_commitment::ShareCommitment;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
 
@@ -74,6 +75,62 @@ impl PostStatement {
     pub const fn len(mode: Mode) -> usize {
         HEADER_LEN + 6 * 32 + ClientId::LEN + 1 + 8 + 32 * mode.roots()
     }
+}
+
+impl PostStatement {
+    /// The statement of a direct or aggregated post.
+    pub fn direct(
+        params: &ProtocolParams,
+        session: &SessionId,
+        client: ClientId,
+        commitment: &Commitment,
+        ciphertext: &[u8],
+        envelopes: EnvelopeRoot,
+    ) -> Self {
+        let roots = vec![commitment.digest(params.lattice())];
+        Self::over(params, session, client, roots, ciphertext, envelopes)
+    }
+
+    /// The statement of a post in erasure mode: `deliveries` is the root over envelopes and lane items.
+    pub fn erasure(
+        params: &ProtocolParams,
+        session: &SessionId,
+        client: ClientId,
+        (commitment, share_commitment): (&Commitment, &ShareCommitment),
+        ciphertext: &[u8],
+        deliveries: EnvelopeRoot,
+    ) -> Self {
+        let lattice = params.lattice();
+        let roots = vec![commitment.digest(lattice), share_commitment.digest(lattice)];
+        Self::over(params, session, client, roots, ciphertext, deliveries)
+    }
+
+    fn over(
+        params: &ProtocolParams,
+        session: &SessionId,
+        client: ClientId,
+        roots: Vec<RootDigest>,
+        ciphertext: &[u8],
+        envelopes: EnvelopeRoot,
+    ) -> Self {
+        Self {
+            deployment: *params.deployment(),
+            epoch: *params.epoch(),
+            session: *session,
+            client,
+            crs: *params.crs_digest(),
+            mode: params.mode(),
+            roots,
+            ciphertext: ciphertext_digest(ciphertext),
+            ciphertext_len: u64::try_from(ciphertext.len()).expect("a length fits 64 bits"),
+            envelopes,
+        }
+    }
+}
+
+/// BLAKE3 of a packed ciphertext.
+pub(crate) fn ciphertext_digest(ciphertext: &[u8]) -> CiphertextDigest {
+    CiphertextDigest::from_digest(blake3::hash(ciphertext).into())
 }
 
 impl Encode for PostStatement {

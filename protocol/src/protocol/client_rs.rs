@@ -1,10 +1,10 @@
 //! A client's part of an erasure-coded round: the ciphertext leaves it as n coded shares, one a lane, and its post is
 //! constant size. Everything about keys and servers is as in [`client`](super::client).
 
-use super::client::{ClientRoundError, kahe_encrypt, kahe_keygen, share_and_seal, statement};
+use super::client::{ClientRoundError, kahe_encrypt, kahe_keygen, share_and_seal};
 use super::lane_params::LaneCode;
 use super::params::ProtocolParams;
-use crate::bulletin::{Envelope, LaneItem, RsClientBulletinEntry, SignedPost, delivery_root};
+use crate::bulletin::{Envelope, LaneItem, PostStatement, RsClientBulletinEntry, SignedPost, delivery_root};
 use crate::ids::{ClientId, NodeId, ServerId, SessionId};
 use crate::pke;
 use crate::plaintext::PlainPoly;
@@ -83,9 +83,8 @@ pub fn run_client_round_rs(
         code_ciphertext(code, &ciphertext).expect("an encryption of this round's shape was just packed");
     let (commitment, sealed) = share_and_seal(rng, params, session, client_id, &key, servers)?;
     let (root, envelopes, items) = delivery_root(client_id, sealed, bodies);
-    let lattice = params.lattice();
-    let roots = vec![commitment.digest(lattice), share_commitment.digest(lattice)];
-    let statement = statement(params, session, client_id, roots, &ciphertext, root);
+    let roots = (&commitment, &share_commitment);
+    let statement = PostStatement::erasure(params, session, client_id, roots, &ciphertext, root);
     let signed = SignedPost::sign(statement, signing_key);
     Ok(RsClientRound {
         client_id,

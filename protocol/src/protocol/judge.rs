@@ -1,6 +1,6 @@
 //! Sorting parties into honest and lying by what they signed: servers and lanes alike.
 
-use crate::bulletin::{LaneBulletinEntry, ServerBulletinEntry};
+use crate::bulletin::{LaneBulletinEntry, LanePurpose, ServerBulletinEntry};
 use crate::fault::{Attribution, Fault};
 use crate::ids::{NodeId, ServerId};
 use crate::protocol::lane_verify::LaneVerifyError;
@@ -19,6 +19,8 @@ pub(super) trait SignedSum: Sync {
     fn party(&self) -> Self::Party;
     /// How a fault names this party.
     fn named(party: Self::Party) -> Attribution;
+    /// Whether a fault that names nobody is of an answer to this round all the same: besides another one it is a lie.
+    fn is_answer(fault: &Self::Fault) -> bool;
     /// Whether both are one statement: what is signed, not the signature.
     fn says_the_same(&self, other: &Self) -> bool;
     /// Two statements for one place.
@@ -35,6 +37,10 @@ impl SignedSum for ServerBulletinEntry {
 
     fn named(server: ServerId) -> Attribution {
         Attribution::Server(server)
+    }
+
+    fn is_answer(fault: &VerifyError) -> bool {
+        matches!(fault, VerifyError::WrongPosts { .. } | VerifyError::WrongSet { .. })
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
@@ -56,6 +62,16 @@ impl SignedSum for LaneBulletinEntry {
 
     fn named(lane: NodeId) -> Attribution {
         Attribution::Lane(lane)
+    }
+
+    /// Sums for a check are over whatever set a lane is asked for.
+    fn is_answer(fault: &LaneVerifyError) -> bool {
+        match fault {
+            LaneVerifyError::WrongPosts { purpose, .. } | LaneVerifyError::WrongSet { purpose, .. } => {
+                *purpose == LanePurpose::Close
+            }
+            _ => false,
+        }
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
@@ -84,6 +100,7 @@ pub(super) fn judge<E: SignedSum, T: Send>(
 ) -> Judged<E, T> {
     let verdicts: Vec<_> = entries.par_iter().map(verify).collect();
     let mut judged = Judged { opened: BTreeMap::new(), culprits: BTreeMap::new(), discarded: Vec::new() };
+    let mut elsewhere: Vec<(E::Party, E::Fault)> = Vec::new();
     let mut signed: BTreeMap<E::Party, &E> = BTreeMap::new();
     for (entry, verdict) in entries.iter().zip(verdicts) {
         let party = entry.party();
@@ -94,6 +111,7 @@ pub(super) fn judge<E: SignedSum, T: Send>(
             Err(fault) if fault.attribution() == E::named(party) => {
                 judged.culprits.entry(party).or_insert(fault);
             }
+            Err(fault) if E::is_answer(&fault) => elsewhere.push((party, fault)),
             Err(fault) => {
                 judged.discarded.push(fault);
                 continue;
@@ -106,5 +124,7 @@ pub(super) fn judge<E: SignedSum, T: Send>(
         }
     }
     judged.opened.retain(|party, _| !judged.culprits.contains_key(party));
+    elsewhere.retain(|(party, _)| !judged.culprits.contains_key(party));
+    judged.discarded.extend(elsewhere.into_iter().map(|(_, fault)| fault));
     judged
 }

@@ -9,23 +9,27 @@ use super::lane_params::LaneCode;
 use super::params::ProtocolParams;
 use crate::bulletin::{
     CanonicalSet, Epoch, EpochError, LaneBulletinEntry, LaneClaim, LaneItem, LanePurpose, VerifiedPost,
+    posts_digest,
 };
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, NodeId, SessionId, SetDigest};
+use crate::ids::{ClientId, EpochDigest, NodeId, PostsDigest, RootDigest, SessionId, SetDigest};
 use crate::share_commitment::{AggregatedShare, ShareSum, VerifiedShare};
 use crate::sig::SigningKey;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Items verified at a time where many are: 1.5 MB of digits each at 40 polynomials a share.
 const BATCH: usize = 16;
 
-/// A lane's place and key in one epoch, as the epoch's document names them.
+/// A lane's place and key in one epoch, as the epoch's document names them. It remembers what it has answered for each
+/// session, and answers nothing else for it: two answers would prove it a liar.
 #[derive(Debug)]
 pub struct LaneIdentity {
     id: NodeId,
+    epoch: EpochDigest,
     signing_key: SigningKey,
+    answers: Mutex<BTreeMap<SessionId, LaneClaim>>,
 }
 
 impl LaneIdentity {
@@ -35,7 +39,7 @@ impl LaneIdentity {
     /// `ForeignLaneKey` unless the document names this key for this lane.
     pub fn new(id: NodeId, signing_key: SigningKey, epoch: &Epoch) -> Result<Self, EpochError> {
         match epoch.lane(id).filter(|named| **named == signing_key.verifying_key()) {
-            Some(_) => Ok(Self { id, signing_key }),
+            Some(_) => Ok(Self { id, epoch: epoch.digest(), signing_key, answers: Mutex::default() }),
             None => Err(EpochError::ForeignLaneKey { lane: id, epoch: epoch.number() }),
         }
     }
@@ -48,6 +52,20 @@ impl LaneIdentity {
     /// What signs its sums.
     pub const fn signing_key(&self) -> &SigningKey {
         &self.signing_key
+    }
+
+    /// Takes down what is about to be answered, unless this session has another answer.
+    fn commit(&self, claim: &LaneClaim) -> Result<(), LaneRoundError> {
+        // Nothing panics while the lock is held, and a poisoned map is still the truth about what was answered.
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = *answers.entry(claim.session).or_insert(*claim);
+        if answered.set != claim.set {
+            return Err(LaneRoundError::AlreadyAnswered { answered: answered.set, asked: claim.set });
+        }
+        if answered != *claim {
+            return Err(LaneRoundError::OtherPosts { answered: answered.posts, asked: claim.posts });
+        }
+        Ok(())
     }
 }
 
@@ -101,6 +119,14 @@ pub enum LaneRoundError {
         /// The first such client.
         client: ClientId,
     },
+    /// This session was answered over the same clients, but over another post of at least one of them.
+    #[error("this session was answered over posts {answered}; it will not be answered over {asked}")]
+    OtherPosts {
+        /// The posts answered.
+        answered: PostsDigest,
+        /// The posts asked for.
+        asked: PostsDigest,
+    },
 }
 
 impl Fault for LaneRoundError {
@@ -113,6 +139,7 @@ impl Fault for LaneRoundError {
             Self::Item(fault) => fault.code(),
             Self::ItemLost { .. } => "lane_item_lost",
             Self::MissingClient { .. } => "lane_missing_client",
+            Self::OtherPosts { .. } => "lane_other_posts",
         }
     }
 
@@ -123,7 +150,8 @@ impl Fault for LaneRoundError {
             | Self::AggregateOverCapacity { .. }
             | Self::AlreadyAnswered { .. }
             | Self::BelowFloor { .. }
-            | Self::ItemLost { .. } => Attribution::Operator,
+            | Self::ItemLost { .. }
+            | Self::OtherPosts { .. } => Attribution::Operator,
             Self::MissingClient { .. } => Attribution::Nobody,
         }
     }
@@ -190,8 +218,34 @@ impl LaneRound {
     }
 
     /// The clients whose items are in the sum, ascending.
-    pub fn received(&self) -> impl Iterator<Item = ClientId> + '_ {
+    pub fn clients(&self) -> impl Iterator<Item = ClientId> + '_ {
         self.received.keys().copied()
+    }
+
+    /// The share commitment's root, as a digest, that a client's received item opens.
+    ///
+    /// A client may sign two statements for one session. The log has one of them, and the recipient adds that one's
+    /// root; the sum of a lane that took the other is useless to it. So before closing, whoever reads the log compares
+    /// this with the log's statement of every canonical client, and [`withdraw`](Self::withdraw)s what differs.
+    pub fn received(&self, client: ClientId) -> Option<&RootDigest> {
+        self.received.get(&client).and_then(VerifiedPost::share_root)
+    }
+
+    /// Takes a client's item off the sum, so that the one that belongs to the log's statement can be received. Returns
+    /// whether there was one; after the answer nothing changes any more.
+    ///
+    /// # Errors
+    /// `ItemLost` if the kept item is gone or altered; the sum is then unchanged.
+    pub fn withdraw(&mut self, client: ClientId) -> Result<bool, LaneRoundError> {
+        if self.answered.is_some() || !self.received.contains_key(&client) {
+            return Ok(false);
+        }
+        let share = self.verify_kept(client)?;
+        let code = self.params.lane_code().expect("checked when the round was made");
+        self.sum.subtract(code.commitment(), &share);
+        self.kept.remove(&client);
+        self.received.remove(&client);
+        Ok(true)
     }
 
     /// Verifies and adds one client's item.
@@ -225,6 +279,9 @@ impl LaneRound {
 
     fn admit(&self, post: &VerifiedPost, item: &LaneItem) -> Result<(), ItemFault> {
         let client = post.client();
+        if self.identity.epoch != *self.params.epoch() {
+            return Err(ItemFault::WrongEpoch { lane: self.identity.id });
+        }
         if post.statement().session != self.session {
             return Err(ItemFault::WrongSession { client });
         }
@@ -248,7 +305,7 @@ impl LaneRound {
     pub fn check_sum(&self, set: &CanonicalSet) -> Result<LaneBulletinEntry, LaneRoundError> {
         self.within_max(set)?;
         self.first_missing(set)?;
-        let others: Vec<ClientId> = self.received().filter(|client| !set.contains(*client)).collect();
+        let others: Vec<ClientId> = self.clients().filter(|client| !set.contains(*client)).collect();
         let commitment = self.code().commitment();
         // Whichever is less work: all but the others, or these from nothing.
         let sum = if others.len() < set.clients().len() {
@@ -260,17 +317,18 @@ impl LaneRound {
             self.each_kept(set.clients(), |share| sum.add(commitment, share))?;
             sum
         };
-        Ok(self.sign(sum.finish(self.identity.id), set, LanePurpose::Check))
+        Ok(self.sign(self.claim(set, LanePurpose::Check), sum.finish(self.identity.id)))
     }
 
     /// The signed sum over the canonical set: what came but is not in the set is taken off again, and the whole is
     /// checked once against the sum of the signed roots.
     ///
-    /// One set per round object: asked again for the same set it gives the same answer, for another it refuses.
+    /// Every item has to be of the log's statement: see [`received`](Self::received).
+    /// One set a session and identity: asked again for the same set it gives the same answer, for another it refuses.
     ///
     /// # Errors
     /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive or be rebuilt), `ItemLost`,
-    /// `AlreadyAnswered`. If the sum does not verify: `Item` with the first client whose signed item does not, or
+    /// `AlreadyAnswered`, `OtherPosts`. If the sum does not verify: `Item` with the first client whose signed item does not, or
     /// `AggregateOverCapacity` if every one does.
     pub fn close(&mut self, canonical: &CanonicalSet) -> Result<LaneBulletinEntry, LaneRoundError> {
         let asked = canonical.digest();
@@ -288,7 +346,7 @@ impl LaneRound {
         }
         self.within_max(canonical)?;
         self.first_missing(canonical)?;
-        let surplus: Vec<ClientId> = self.received().filter(|client| !canonical.contains(*client)).collect();
+        let surplus: Vec<ClientId> = self.clients().filter(|client| !canonical.contains(*client)).collect();
         let mut sum = self.sum.clone();
         let commitment = self.code().commitment();
         self.each_kept(&surplus, |share| sum.subtract(commitment, share))?;
@@ -298,7 +356,9 @@ impl LaneRound {
             self.each_kept(canonical.clients(), |_| {})?;
             return Err(LaneRoundError::AggregateOverCapacity { clients: got });
         }
-        let entry = self.sign(opening, canonical, LanePurpose::Close);
+        let claim = self.claim(canonical, LanePurpose::Close);
+        self.identity.commit(&claim)?;
+        let entry = self.sign(claim, opening);
         for client in surplus {
             self.received.remove(&client);
             self.kept.remove(&client);
@@ -352,8 +412,10 @@ impl LaneRound {
         }
     }
 
-    fn sign(&self, opening: AggregatedShare, set: &CanonicalSet, purpose: LanePurpose) -> LaneBulletinEntry {
-        let claim = LaneClaim {
+    fn claim(&self, set: &CanonicalSet, purpose: LanePurpose) -> LaneClaim {
+        let summed = self.received.iter().filter(|(client, _)| set.contains(**client));
+        let roots = summed.filter_map(|(client, post)| Some((client, post.share_root()?)));
+        LaneClaim {
             deployment: *self.params.deployment(),
             epoch: *self.params.epoch(),
             session: self.session,
@@ -361,8 +423,12 @@ impl LaneRound {
             lane: self.identity.id,
             purpose,
             set: set.digest(),
+            posts: posts_digest(roots),
             clients: set.count(),
-        };
+        }
+    }
+
+    fn sign(&self, claim: LaneClaim, opening: AggregatedShare) -> LaneBulletinEntry {
         LaneBulletinEntry::sign(claim, opening, self.code(), &self.identity.signing_key)
     }
 }

@@ -9,7 +9,7 @@ use super::params::ProtocolParams;
 use crate::bulletin::{LaneItem, VerifiedPost, readdress};
 use crate::cs::OpeningError;
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, NodeId};
+use crate::ids::{ClientId, NodeId, RootDigest};
 use crate::rs::{RsError, Share};
 use crate::share_commitment::{SharePath, VerifiedShare};
 use crate::wire::{DecodeError, DecodeWith, Reader};
@@ -77,6 +77,12 @@ pub enum ItemFault {
         /// Whose item it is.
         found: ClientId,
     },
+    /// This lane holds the key of another epoch than the round's.
+    #[error("lane {lane} holds the key of another epoch than this round's")]
+    WrongEpoch {
+        /// The lane.
+        lane: NodeId,
+    },
     /// The item is for another lane.
     #[error("an item for lane {found} reached lane {expected}")]
     WrongLane {
@@ -88,6 +94,12 @@ pub enum ItemFault {
     /// The post belongs to a round without lanes.
     #[error("the post of client {client} was verified for a round without lanes")]
     WrongMode {
+        /// The client.
+        client: ClientId,
+    },
+    /// The post was checked under the parameters of another round: what its client signed is right there.
+    #[error("the post of client {client} was checked under other parameters than this round's")]
+    WrongParams {
         /// The client.
         client: ClientId,
     },
@@ -109,8 +121,10 @@ impl Fault for ItemFault {
             Self::NotInPost { .. } => "item_not_in_post",
             Self::UnknownLane { .. } => "item_unknown_lane",
             Self::WrongClient { .. } => "item_wrong_client",
+            Self::WrongEpoch { .. } => "item_wrong_epoch",
             Self::WrongLane { .. } => "item_wrong_lane",
             Self::WrongMode { .. } => "item_wrong_mode",
+            Self::WrongParams { .. } => "item_wrong_params",
             Self::WrongSession { .. } => "item_wrong_session",
         }
     }
@@ -119,9 +133,11 @@ impl Fault for ItemFault {
     fn attribution(&self) -> Attribution {
         match self {
             Self::BadShare { client, .. } | Self::Malformed { client, .. } => Attribution::Client(*client),
+            Self::WrongEpoch { .. } => Attribution::Operator,
             Self::AlreadyReceived { .. }
             | Self::WrongClient { .. }
             | Self::WrongMode { .. }
+            | Self::WrongParams { .. }
             | Self::WrongSession { .. } => Attribution::Caller,
             Self::Closed { .. }
             | Self::NotInPost { .. }
@@ -176,6 +192,19 @@ pub fn verify_item<'a>(
     open_item(params, post, item).map(|(_, share)| VerifiedItem { post, item, share })
 }
 
+/// The code of the round and the share commitment of a post that belongs to it.
+fn own_post<'a>(
+    params: &'a ProtocolParams,
+    post: &'a VerifiedPost,
+) -> Result<(&'a LaneCode, &'a RootDigest), ItemFault> {
+    let (client, statement) = (post.client(), post.statement());
+    let stated = (statement.deployment, statement.epoch, statement.crs, statement.mode);
+    if stated != (*params.deployment(), *params.epoch(), *params.crs_digest(), params.mode()) {
+        return Err(ItemFault::WrongParams { client });
+    }
+    params.lane_code().zip(post.share_root()).ok_or(ItemFault::WrongMode { client })
+}
+
 /// The share of an item, and what follows from it once it is verified.
 pub(super) fn open_item(
     params: &ProtocolParams,
@@ -186,8 +215,7 @@ pub(super) fn open_item(
     if item.client != client {
         return Err(ItemFault::WrongClient { expected: client, found: item.client });
     }
-    let wrong_mode = ItemFault::WrongMode { client };
-    let (code, root) = params.lane_code().zip(post.share_root()).ok_or(wrong_mode)?;
+    let (code, root) = own_post(params, post)?;
     let lanes = code.shape().lanes;
     if lane.0 >= lanes {
         return Err(ItemFault::UnknownLane { lane, lanes });
@@ -267,8 +295,7 @@ pub fn rebuild_item(
     items: &[LaneItem],
 ) -> Result<LaneItem, RebuildError> {
     let client = post.client();
-    let wrong_mode = RebuildError::Item(ItemFault::WrongMode { client });
-    let (code, root) = params.lane_code().zip(post.share_root()).ok_or(wrong_mode)?;
+    let (code, root) = own_post(params, post).map_err(RebuildError::Item)?;
     let lanes = code.shape().lanes;
     if lane.0 >= lanes {
         return Err(RebuildError::Item(ItemFault::UnknownLane { lane, lanes }));

@@ -4,7 +4,7 @@ use super::params::ProtocolParams;
 use crate::bulletin::{CanonicalSet, Epoch, LaneBulletinEntry, LanePurpose};
 use crate::cs::OpeningError;
 use crate::fault::{Attribution, Fault};
-use crate::ids::{NodeId, SessionId};
+use crate::ids::{EpochDigest, NodeId, PostsDigest, SessionId};
 use crate::rs::Share;
 use crate::sig::SigError;
 use chipmunk::ring::{Coeff, Lane, Poly};
@@ -54,6 +54,14 @@ pub enum LaneVerifyError {
     /// The sum belongs to another deployment.
     #[error("a sum of another deployment")]
     WrongDeployment,
+    /// The document of an epoch is not that of the parameters.
+    #[error("the document is of epoch {found}, the parameters are of {expected}")]
+    WrongDocument {
+        /// The parameters' epoch.
+        expected: EpochDigest,
+        /// The document's digest.
+        found: EpochDigest,
+    },
     /// The lane summed under another epoch.
     #[error("lane {lane} summed under another epoch")]
     WrongEpoch {
@@ -76,12 +84,21 @@ pub enum LaneVerifyError {
         /// The lane.
         lane: NodeId,
     },
-    /// The lane summed over another set of clients.
+    /// The lane summed other posts of the set's clients: some client signed two, or somebody reads another log.
+    #[error("lane {lane} summed over the clients asked for, but not the posts known here")]
+    WrongPosts {
+        /// The lane.
+        lane: NodeId,
+        /// What it is needed for.
+        purpose: LanePurpose,
+    },
+    /// The lane summed over another set of clients: it lies, or somebody reads another log. For a check, lanes are
+    /// asked for many sets, and another one is only misdelivered.
     #[error("lane {lane} summed over a set of {found} clients that is not the {expected} asked for")]
     WrongSet {
         /// The lane.
         lane: NodeId,
-        /// What it is needed for. For a check, lanes are asked for many sets, and another one is only misdelivered.
+        /// What it is needed for.
         purpose: LanePurpose,
         /// Clients of the set asked for.
         expected: u32,
@@ -100,32 +117,50 @@ impl Fault for LaneVerifyError {
             Self::WrongCrs { .. } => "lane_sum_crs",
             Self::WrongDeployment => "lane_sum_deployment",
             Self::WrongEpoch { .. } => "lane_sum_epoch",
+            Self::WrongDocument { .. } => "lane_sum_document",
+            Self::WrongPosts { .. } => "lane_sum_posts",
             Self::WrongPurpose { .. } => "lane_sum_purpose",
             Self::WrongSession { .. } => "lane_sum_session",
             Self::WrongSet { .. } => "lane_sum_set",
         }
     }
 
-    /// A lane is named only for bytes under its own signature, for this session and this purpose.
+    /// A lane is named only for bytes under its own signature, for this session and this purpose, and only if no honest
+    /// lane signs them whatever the others do: the session fixes epoch and parameters, and neither the set nor which
+    /// post of a client counts.
     fn attribution(&self) -> Attribution {
         match self {
             Self::DoubleSum { lane }
             | Self::LaneOpeningFailed { lane, .. }
             | Self::WrongCrs { lane }
-            | Self::WrongEpoch { lane }
-            | Self::WrongSet { lane, purpose: LanePurpose::Close, .. } => Attribution::Lane(*lane),
+            | Self::WrongEpoch { lane } => Attribution::Lane(*lane),
+            Self::WrongDocument { .. } => Attribution::Caller,
             Self::Signature { .. }
             | Self::UnknownLane { .. }
             | Self::WrongDeployment
+            | Self::WrongPosts { .. }
             | Self::WrongPurpose { .. }
             | Self::WrongSession { .. }
-            | Self::WrongSet { purpose: LanePurpose::Check, .. } => Attribution::Nobody,
+            | Self::WrongSet { .. } => Attribution::Nobody,
         }
     }
 }
 
-/// Checks one lane's sum over `set` against the sum of the clients' share commitment roots, and returns the sum of the
-/// lane's shares.
+/// What a lane's sum is held against.
+#[derive(Clone, Copy, Debug)]
+pub struct LanePlace<'a> {
+    /// The set summed over.
+    pub set: &'a CanonicalSet,
+    /// What for.
+    pub purpose: LanePurpose,
+    /// [`posts_digest`](crate::bulletin::posts_digest) of the set's share commitments.
+    pub posts: &'a PostsDigest,
+    /// The sum of the roots of the set's share commitments.
+    pub roots: &'a Poly<Lane, Coeff>,
+}
+
+/// Checks one lane's sum against the sum of the clients' share commitment roots, and returns the sum of the lane's
+/// shares.
 ///
 /// # Errors
 /// Each way to fail has its own [`LaneVerifyError`]; whom it names is its attribution.
@@ -133,10 +168,14 @@ pub fn verify_lane_sum(
     params: &ProtocolParams,
     session: &SessionId,
     epoch: &Epoch,
-    (set, purpose): (&CanonicalSet, LanePurpose),
-    root_sum: &Poly<Lane, Coeff>,
+    place: LanePlace<'_>,
     entry: &LaneBulletinEntry,
 ) -> Result<Share, LaneVerifyError> {
+    let LanePlace { set, purpose, posts, roots } = place;
+    let (expected, found) = (*params.epoch(), epoch.digest());
+    if found != expected {
+        return Err(LaneVerifyError::WrongDocument { expected, found });
+    }
     let claim = entry.claim();
     let lane = claim.lane;
     let code = params.lane_code();
@@ -157,8 +196,10 @@ pub fn verify_lane_sum(
     } else if claim.set != set.digest() || claim.clients != set.count() {
         let (expected, found) = (set.count(), claim.clients);
         return Err(LaneVerifyError::WrongSet { lane, purpose, expected, found });
+    } else if claim.posts != *posts {
+        return Err(LaneVerifyError::WrongPosts { lane, purpose });
     }
     code.commitment()
-        .verify_aggregated(lane, set.count(), entry.opening(), root_sum)
+        .verify_aggregated(lane, set.count(), entry.opening(), roots)
         .map_err(|source| LaneVerifyError::LaneOpeningFailed { lane, source })
 }

@@ -24,7 +24,7 @@ pub use client_rs::{RsClientRound, code_ciphertext, run_client_round_rs};
 pub use lane::{ItemSource, LaneIdentity, LaneRound, LaneRoundError, run_rs_node_round};
 pub use lane_item::{ItemFault, RebuildError, VerifiedItem, rebuild_item, verify_item};
 pub use lane_params::{LaneCode, LaneShape, LaneWireSizes, lane_wire_sizes};
-pub use lane_verify::{LaneVerifyError, verify_lane_sum};
+pub use lane_verify::{LanePlace, LaneVerifyError, verify_lane_sum};
 pub use params::{
     Deployment, Dimensions, ProtocolParams, RoundWireSizes, SetupError, message_polys, round_wire_sizes,
     zero_message,

@@ -4,22 +4,24 @@
 //! Posts are added one at a time, so memory does not grow with the number of clients. Every rejection is a value with
 //! its reason; a server is a culprit only for bytes under its own signature.
 
-use super::client::ciphertext_digest;
 use super::judge::{Judged, judge};
 use super::lane_verify::LaneVerifyError;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
-use super::verify::{Phase, VerifyError, verify_server_sum};
-use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError};
+use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
+use crate::bulletin::{
+    CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError, ciphertext_digest,
+    posts_digest,
+};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, NodeId, ServerId, SessionId};
+use crate::ids::{ClientId, NodeId, PostsDigest, RootDigest, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, KaheError, SummedKey};
 use crate::plaintext::PlainPoly;
 use crate::rs::RsError;
 use crate::sig::VerifyingKey;
 use crate::sss::ShareError;
 use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// A post was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +33,8 @@ pub enum PostFault {
         /// The client.
         client: ClientId,
     },
-    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again.
+    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again. If nobody
+    /// can produce it, the client may also have signed the digest of nothing.
     #[error("the {part} delivered for client {client} is not the one it signed")]
     BodyMismatch {
         /// The client.
@@ -39,8 +42,8 @@ pub enum PostFault {
         /// Which part.
         part: &'static str,
     },
-    /// The client signed a ciphertext that does not parse.
-    #[error("the ciphertext of client {client} does not parse")]
+    /// The ciphertext cannot be added: it does not parse, and the client signed it so, or the sum is full.
+    #[error("the ciphertext of client {client} cannot be added")]
     Ciphertext {
         /// The client.
         client: ClientId,
@@ -84,8 +87,11 @@ impl Fault for PostFault {
             Self::AlreadyAdded { .. } | Self::NotInSet { .. } | Self::WrongClient { .. } => {
                 Attribution::Caller
             }
-            Self::BodyMismatch { .. } => Attribution::Operator,
-            Self::Ciphertext { client, .. } => Attribution::Client(*client),
+            // The bulletin may have altered it, the client may have signed what does not exist.
+            Self::BodyMismatch { .. } => Attribution::Nobody,
+            // Only what the client signed is its own; that there are too many clients is not.
+            Self::Ciphertext { client, source: KaheError::Malformed { .. } } => Attribution::Client(*client),
+            Self::Ciphertext { source, .. } => source.attribution(),
             Self::Statement(error) => error.attribution(),
         }
     }
@@ -103,14 +109,14 @@ pub struct PostSum<'a> {
     canonical: &'a CanonicalSet,
     ciphertexts: CiphertextSum,
     roots: Poly<Hvc, Coeff>,
-    added: BTreeSet<ClientId>,
+    added: BTreeMap<ClientId, RootDigest>,
 }
 
 impl<'a> PostSum<'a> {
     /// The empty sum of a session over `canonical`.
     pub fn new(params: &'a ProtocolParams, session: SessionId, canonical: &'a CanonicalSet) -> Self {
         let ciphertexts = CiphertextSum::new(params.kahe());
-        Self { params, session, canonical, ciphertexts, roots: Poly::zero(), added: BTreeSet::new() }
+        Self { params, session, canonical, ciphertexts, roots: Poly::zero(), added: BTreeMap::new() }
     }
 
     /// Checks and adds one post; `key` is the admitted key of the client it names.
@@ -122,7 +128,7 @@ impl<'a> PostSum<'a> {
         if !self.canonical.contains(client) {
             return Err(PostFault::NotInSet { client });
         }
-        if self.added.contains(&client) {
+        if self.added.contains_key(&client) {
             return Err(PostFault::AlreadyAdded { client });
         }
         let verified = post.signed.check(self.params, &self.session, key).map_err(PostFault::Statement)?;
@@ -134,7 +140,7 @@ impl<'a> PostSum<'a> {
         }
         self.ciphertexts.add(&post.ciphertext).map_err(|source| PostFault::Ciphertext { client, source })?;
         self.params.lattice().hvc.add_assign(&mut self.roots, post.commitment.root());
-        self.added.insert(client);
+        self.added.insert(client, *verified.root());
         Ok(())
     }
 
@@ -143,9 +149,14 @@ impl<'a> PostSum<'a> {
         &self.roots
     }
 
+    /// Which posts are in the sum: what a server has to have summed for its sum to open this one.
+    pub fn digest(&self) -> PostsDigest {
+        posts_digest(&self.added)
+    }
+
     /// The first canonical client whose post is not in the sum.
     pub fn missing(&self) -> Option<ClientId> {
-        self.canonical.clients().iter().copied().find(|client| !self.added.contains(client))
+        self.canonical.clients().iter().copied().find(|client| !self.added.contains_key(client))
     }
 }
 
@@ -176,7 +187,8 @@ pub struct Recovered {
     pub plaintext: Vec<PlainPoly>,
     /// Servers whose signed sums were false, each once, ascending.
     pub culprits: Vec<Culprit>,
-    /// Entries that prove nothing against anybody: unsigned, replayed, of unknown servers.
+    /// Entries that prove nothing against anybody: unsigned, replayed, of unknown servers, over another set or other
+    /// posts than those known here.
     pub discarded: Vec<VerifyError>,
 }
 
@@ -225,7 +237,8 @@ pub enum RejectReason {
         /// Fewest clients.
         floor: u32,
     },
-    /// A server's sum was refused, in a single attempt that excludes nobody.
+    /// A server's sum was refused, in a single attempt that excludes nobody; or all of them are, as the epoch's document
+    /// is not that of the round.
     #[error("a server's sum was refused")]
     Entry(#[source] VerifyError),
     /// Too few lanes are left after exclusion.
@@ -347,6 +360,7 @@ pub(super) struct Place<'a> {
     pub session: &'a SessionId,
     pub epoch: &'a Epoch,
     pub canonical: &'a CanonicalSet,
+    pub posts: &'a PostsDigest,
     pub roots: &'a Poly<Hvc, Coeff>,
 }
 
@@ -358,9 +372,9 @@ pub(super) fn open_sum(
     entries: &[ServerBulletinEntry],
     observe: &mut dyn FnMut(Phase),
 ) -> Result<Recovered, RejectReason> {
-    let Place { params, session, epoch, canonical, roots } = place;
+    let Place { params, session, epoch, canonical, posts, roots } = place;
     let Judged { opened: shares, culprits, discarded } =
-        judge(entries, |entry| verify_server_sum(params, session, epoch, canonical, roots, entry));
+        judge(entries, |entry| verify_server_sum(params, session, epoch, canonical, posts, roots, entry));
     observe(Phase::VerifyOpenings);
     let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
     let need = params.threshold();
@@ -375,6 +389,11 @@ pub(super) fn open_sum(
     let plaintext = params.kahe().decrypt(ciphertexts, &key).map_err(RejectReason::Noise)?;
     observe(Phase::Decrypt);
     Ok(Recovered { canonical: canonical.clone(), plaintext, culprits, discarded })
+}
+
+/// Refuses a document of another epoch than the parameters': every entry would be refused for it.
+pub(super) fn check_epoch(params: &ProtocolParams, epoch: &Epoch) -> Result<(), RecipientError> {
+    check_document(params, epoch).map_err(|error| RecipientError::Rejected(RejectReason::Entry(error)))
 }
 
 pub(super) fn within_bounds(params: &ProtocolParams, canonical: &CanonicalSet) -> Result<(), RejectReason> {
@@ -405,9 +424,11 @@ pub fn decrypt_aggregate(
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
+    check_epoch(posts.params, epoch)?;
     let canonical = complete(posts).map_err(RecipientError::Rejected)?;
     let PostSum { params, session, roots, ciphertexts, .. } = posts;
-    let place = Place { params, session, epoch, canonical, roots };
+    let digest = posts.digest();
+    let place = Place { params, session, epoch, canonical, posts: &digest, roots };
     open_sum(place, ciphertexts, entries, observe).map_err(RecipientError::Rejected)
 }
 
@@ -466,6 +487,8 @@ fn sum_posts<'a>(
     canonical: &'a CanonicalSet,
     mut posts: impl FnMut(ClientId) -> Option<(VerifyingKey, ClientBulletinEntry)>,
 ) -> Result<PostSum<'a>, RejectReason> {
+    // Before a single post is asked for: a set of another size is no client's fault.
+    within_bounds(params, canonical)?;
     let mut sum = PostSum::new(params, *session, canonical);
     for &client in canonical.clients() {
         let (key, post) = posts(client).ok_or(RejectReason::PostMissing { client })?;

@@ -5,18 +5,19 @@
 //! and name no lane.
 
 use super::judge::{Judged, judge};
-use super::lane_verify::verify_lane_sum;
+use super::lane_verify::{LanePlace, verify_lane_sum};
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
 use super::recipient::{
-    LaneCulprit, Place, PostFault, RecipientError, Recovered, RejectReason, open_sum, within_bounds,
+    LaneCulprit, Place, PostFault, RecipientError, Recovered, RejectReason, check_epoch, open_sum,
+    within_bounds,
 };
 use super::verify::Phase;
 use crate::bulletin::{
     CanonicalSet, Epoch, LaneBulletinEntry, LanePurpose, RsClientBulletinEntry, ServerBulletinEntry,
-    VerifiedPost,
+    VerifiedPost, posts_digest,
 };
-use crate::ids::{ClientId, NodeId, SessionId};
+use crate::ids::{ClientId, NodeId, PostsDigest, SessionId};
 use crate::kahe::CiphertextSum;
 use crate::rs::{RsError, Share};
 use crate::sig::VerifyingKey;
@@ -82,31 +83,30 @@ impl<'a> RsPosts<'a> {
         self.posts.get(&client).map(|checked| &checked.post)
     }
 
-    /// The sum of the share commitments' roots over a set.
+    /// The sum of the share commitments' roots over a set, and the digest of those commitments.
     ///
     /// # Errors
     /// `PostMissing` with the first client whose post is not here.
-    pub fn share_roots(&self, set: &CanonicalSet) -> Result<Poly<Lane, Coeff>, RejectReason> {
+    pub fn share_roots(&self, set: &CanonicalSet) -> Result<(Poly<Lane, Coeff>, PostsDigest), RejectReason> {
+        let posts = self.of(set)?;
         let mut sum = Poly::zero();
-        for checked in self.of(set) {
-            self.params.lattice().lane.add_assign(&mut sum, &checked?.share_root);
-        }
-        Ok(sum)
+        posts.iter().for_each(|checked| self.params.lattice().lane.add_assign(&mut sum, &checked.share_root));
+        let roots = posts.iter().filter_map(|checked| checked.post.share_root());
+        Ok((sum, posts_digest(set.clients().iter().zip(roots))))
     }
 
-    /// The sum of the key-share commitments' roots over a set.
-    fn roots(&self, set: &CanonicalSet) -> Result<Poly<Hvc, Coeff>, RejectReason> {
+    /// The sum of the key-share commitments' roots over a set, and the digest of those commitments.
+    fn roots(&self, set: &CanonicalSet) -> Result<(Poly<Hvc, Coeff>, PostsDigest), RejectReason> {
+        let posts = self.of(set)?;
         let mut sum = Poly::zero();
-        for checked in self.of(set) {
-            self.params.lattice().hvc.add_assign(&mut sum, &checked?.root);
-        }
-        Ok(sum)
+        posts.iter().for_each(|checked| self.params.lattice().hvc.add_assign(&mut sum, &checked.root));
+        let roots = posts.iter().map(|checked| checked.post.root());
+        Ok((sum, posts_digest(set.clients().iter().zip(roots))))
     }
 
-    fn of(&self, set: &CanonicalSet) -> impl Iterator<Item = Result<&CheckedPost, RejectReason>> {
-        set.clients()
-            .iter()
-            .map(|&client| self.posts.get(&client).ok_or(RejectReason::PostMissing { client }))
+    fn of(&self, set: &CanonicalSet) -> Result<Vec<&CheckedPost>, RejectReason> {
+        let post = |&client| self.posts.get(&client).ok_or(RejectReason::PostMissing { client });
+        set.clients().iter().map(post).collect()
     }
 
     /// Verifies lanes' sums over `set` and sorts the lanes.
@@ -117,10 +117,10 @@ impl<'a> RsPosts<'a> {
         purpose: LanePurpose,
         entries: &[LaneBulletinEntry],
     ) -> Result<Judged<LaneBulletinEntry, Share>, RejectReason> {
-        let roots = self.share_roots(set)?;
-        let verify = |entry: &LaneBulletinEntry| {
-            verify_lane_sum(self.params, &self.session, epoch, (set, purpose), &roots, entry)
-        };
+        let (roots, posts) = self.share_roots(set)?;
+        let place = LanePlace { set, purpose, posts: &posts, roots: &roots };
+        let verify =
+            |entry: &LaneBulletinEntry| verify_lane_sum(self.params, &self.session, epoch, place, entry);
         Ok(judge(entries, verify))
     }
 }
@@ -134,7 +134,8 @@ pub struct RecoveredRs {
     pub lane_culprits: Vec<LaneCulprit>,
     /// Lanes without a usable sum that did nothing provably wrong: down, late, or misdelivered. Ascending.
     pub lanes_missing: Vec<NodeId>,
-    /// Lane entries that prove nothing against anybody: unsigned, replayed, of unknown lanes.
+    /// Lane entries that prove nothing against anybody: unsigned, replayed, of unknown lanes, over another set or other
+    /// posts than those known here.
     pub lanes_discarded: Vec<super::LaneVerifyError>,
 }
 
@@ -157,9 +158,10 @@ pub fn decrypt_aggregate_rs(
     let params = posts.params;
     let code = params.lane_code().ok_or(RecipientError::Rejected(RejectReason::NoLanes))?;
     enough(params, entries, lane_entries)?;
+    check_epoch(params, epoch)?;
     let reject = RecipientError::Rejected;
     within_bounds(params, canonical).map_err(reject)?;
-    let roots = posts.roots(canonical).map_err(reject)?;
+    let (roots, digest) = posts.roots(canonical).map_err(reject)?;
     let Judged { opened: sums, culprits, discarded } =
         posts.judge_lanes(epoch, canonical, LanePurpose::Close, lane_entries).map_err(reject)?;
     observe(Phase::VerifyLanes);
@@ -182,7 +184,7 @@ pub fn decrypt_aggregate_rs(
     })?;
     let ciphertexts = CiphertextSum::from_limbs(params.kahe(), limbs, canonical.count());
     observe(Phase::Reconstruct);
-    let place = Place { params, session: &posts.session, epoch, canonical, roots: &roots };
+    let place = Place { params, session: &posts.session, epoch, canonical, posts: &digest, roots: &roots };
     let recovered = open_sum(place, &ciphertexts, entries, observe).map_err(reject)?;
     Ok(RecoveredRs { recovered, lane_culprits, lanes_missing, lanes_discarded: discarded })
 }

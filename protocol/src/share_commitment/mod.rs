@@ -19,7 +19,7 @@ use crate::cs::{OpeningError, gate};
 use crate::ids::{NodeId, RootDigest};
 use crate::lattice::{CrsSeed, Lattice};
 use crate::rs::Share;
-use chipmunk::digits::DigitBase;
+use chipmunk::digits::{DigitBase, PairDigits};
 use chipmunk::hash::RingHash;
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::pack::{PackError, packed_len};
@@ -81,7 +81,7 @@ pub struct ShareCommitmentParams {
     block: usize,
     leaf: RingHash<Lane>,
     tree: TreeHash<Lane>,
-    base: DigitBase<DIGITS>,
+    base: PairDigits,
 }
 
 /// A share that was walked to its root, ready to be added.
@@ -110,7 +110,7 @@ impl ShareCommitmentParams {
             &seed.expander("panetiere/lanes/tree-hash/v1"),
             DigitBase::new(set.lane_base),
         );
-        Self { lanes, block, leaf, tree, base: DigitBase::new(set.share_base), lattice }
+        Self { lanes, block, leaf, tree, base: PairDigits::new(&lattice.wire, set.share_base), lattice }
     }
 
     /// Number of lanes, that is of leaves.
@@ -135,13 +135,8 @@ impl ShareCommitmentParams {
 
     /// The digits of a share, four a polynomial, one polynomial at a time.
     fn digits<'a>(&'a self, share: &'a Share) -> impl Iterator<Item = ShortPoly> + 'a {
-        let Lattice { wire, wire_lift, .. } = &*self.lattice;
         debug_assert_eq!(share.polys(), self.block);
-        share.limbs().flat_map(|[first, second]| {
-            let residues = first.iter().zip(second);
-            let lift = |(&r0, &r1)| wire_lift.centred(&wire.primes()[1], r0, r1);
-            self.base.decompose_integers(residues.map(lift))
-        })
+        share.limbs().flat_map(|limbs| self.base.decompose(limbs))
     }
 
     /// The labels of n shares, in lane order.
@@ -220,6 +215,6 @@ impl ShareCommitmentParams {
     /// The share that digits, or sums of digits, make.
     fn recompose(&self, digits: &[ShortPoly]) -> Share {
         let polys = digits.as_chunks::<DIGITS>().0;
-        Share::from_polys(polys.iter().map(|digits| self.base.recompose(&self.lattice.wire, digits)))
+        Share::from_polys(polys.iter().map(|digits| self.base.base().recompose(&self.lattice.wire, digits)))
     }
 }

@@ -122,7 +122,7 @@ fn misdirected_replayed_and_doubled_items() {
     let twice = lane.receive(&post, &sent.items[1]);
     assert_eq!(twice, Err(ItemFault::AlreadyReceived { client: ClientId(0) }));
     assert_eq!(lane.receive(&other_post, &other.items[1]), Ok(()));
-    assert_eq!(lane.received().collect::<Vec<_>>(), [ClientId(0), ClientId(1)]);
+    assert_eq!(lane.clients().collect::<Vec<_>>(), [ClientId(0), ClientId(1)]);
     // A lane that does not exist.
     let mut nowhere = sent.items[1].clone();
     nowhere.lane = NodeId(3);

@@ -110,7 +110,8 @@ fn claims_about_another_place() {
     let canonical = set(0..3);
     let sums = round.server_sums(&canonical);
     let check = round.lanes[1].check_sum(&canonical).unwrap();
-    let split = Round::posted(&net, 0, 0..4).lanes[2].close(&set(0..4)).unwrap();
+    let forgetful = crate::net::net(2, 4, 4, 2);
+    let split = Round::posted(&forgetful, 0, 0..4).lanes[2].close(&set(0..4)).unwrap();
     let honest = round.lane_sums(&canonical);
     let expected = net.expected(&canonical);
 
@@ -125,14 +126,28 @@ fn claims_about_another_place() {
     assert_eq!(recovered.lanes_discarded, [misused]);
     assert_eq!(recovered.lanes_missing, [NodeId(1)]);
 
-    // An answer over another set is its lane's.
+    // An answer over another set: its lane may have been shown another log.
     let mut lanes = honest.clone();
-    lanes[2] = split;
+    lanes[2] = split.clone();
     let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
     assert_eq!(recovered.recovered.plaintext, expected);
+    assert!(recovered.lane_culprits.is_empty());
     let wrong =
         LaneVerifyError::WrongSet { lane: NodeId(2), purpose: LanePurpose::Close, expected: 3, found: 4 };
-    assert_eq!(recovered.lane_culprits, [LaneCulprit { lane: NodeId(2), fault: wrong }]);
+    assert_eq!(wrong.attribution(), Attribution::Nobody);
+    assert_eq!(recovered.lanes_discarded, [wrong]);
+    assert_eq!(recovered.lanes_missing, [NodeId(2)]);
+    // Both answers of one lane: in whatever order, it is a liar, and neither is used.
+    for (first, second) in [(&honest[2], &split), (&split, &honest[2])] {
+        let mut lanes = honest.clone();
+        lanes[2] = first.clone();
+        lanes.push(second.clone());
+        let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+        assert_eq!(recovered.recovered.plaintext, expected);
+        let double = LaneVerifyError::DoubleSum { lane: NodeId(2) };
+        assert_eq!(recovered.lane_culprits, [LaneCulprit { lane: NodeId(2), fault: double }]);
+        assert!(recovered.lanes_discarded.is_empty() && recovered.lanes_missing.is_empty());
+    }
 
     // Another deployment: nobody's, since it is a true statement elsewhere.
     let code = net.params.lane_code().unwrap();
@@ -151,8 +166,8 @@ fn claims_about_another_place() {
 
 #[test]
 fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
-    // A shift by the modulus keeps every equation. Claimed for more clients it fits its field: the gate at the actual
-    // roster refuses it, and the claim of more clients is a lie by itself.
+    // A shift by the modulus keeps every equation. It fits its field only if it is claimed for more clients, and then
+    // the claim is not the roster's.
     let net = net(2, 3, 2, 2);
     let mut round = Round::posted(&net, 0, 0..2);
     let canonical = set(0..2);
@@ -167,5 +182,5 @@ fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
     assert_eq!(recovered.recovered.plaintext, net.expected(&canonical));
     let wrong =
         LaneVerifyError::WrongSet { lane: NodeId(0), purpose: LanePurpose::Close, expected: 2, found: 300 };
-    assert_eq!(recovered.lane_culprits, [LaneCulprit { lane: NodeId(0), fault: wrong }]);
+    assert_eq!(recovered.lanes_discarded, [wrong]);
 }

@@ -33,26 +33,27 @@ pub fn stream(purpose: &str, index: u32) -> ChaCha20Rng {
     ChaCha20Rng::from_seed(seed)
 }
 
-/// Three servers of which two suffice, k-of-n lanes, messages of `polys` polynomials.
+/// Three servers of which two suffice, k-of-n lanes, messages of `polys` polynomials. The same arguments give the same
+/// keys, so a second call makes parties that have forgotten what they answered.
 pub fn net(needed: u16, lanes: u16, clients: u32, polys: u32) -> Net {
     let id = DeploymentId::from_name("lanes test");
-    let servers: Vec<Arc<ServerIdentity>> = (0..3u16)
-        .map(|i| {
-            let mut rng = stream("server", i.into());
-            let envelope_key = pke::PrivateKey::generate(&mut rng);
-            let signing_key = SigningKey::generate(&mut rng);
-            Arc::new(ServerIdentity { id: ServerId(i), envelope_key, signing_key })
-        })
-        .collect();
-    let entries = servers
-        .iter()
-        .map(|s| EpochServer::sign(&id, EpochId(0), s.id, s.envelope_key.public_key(), &s.signing_key))
-        .collect();
+    let server_keys = [0, 1, 2].map(|server| {
+        let mut rng = stream("server", server);
+        (pke::PrivateKey::generate(&mut rng), SigningKey::generate(&mut rng))
+    });
+    let entry = |(server, (envelope_key, signing_key)): (ServerId, &(pke::PrivateKey, SigningKey))| {
+        EpochServer::sign(&id, EpochId(0), server, envelope_key.public_key(), signing_key)
+    };
+    let entries = (0..).map(ServerId).zip(&server_keys).map(entry).collect();
     let lane_keys: Vec<SigningKey> =
         (0..lanes).map(|i| SigningKey::generate(&mut stream("lane", i.into()))).collect();
     let epoch = Epoch::new(id, EpochId(0), entries).unwrap();
     let epoch = epoch.with_lanes(lane_keys.iter().map(SigningKey::verifying_key).collect()).unwrap();
     assert_eq!(Epoch::from_bytes(&epoch.to_bytes()).as_ref(), Ok(&epoch));
+    let server = |(server, (envelope_key, signing_key))| {
+        Arc::new(ServerIdentity::new(server, envelope_key, signing_key, &epoch).unwrap())
+    };
+    let servers = (0..).map(ServerId).zip(server_keys).map(server).collect();
     let lane_ids = (0..).map(NodeId).zip(lane_keys);
     let lanes_identities =
         lane_ids.map(|(lane, key)| Arc::new(LaneIdentity::new(lane, key, &epoch).unwrap())).collect();

@@ -146,9 +146,10 @@ fn a_lying_server_is_named_beside_a_lying_lane() {
     let mut other = Round::posted(&net, 1, 0..3);
     let canonical = set(0..3);
     let mut sums = round.server_sums(&canonical);
-    // Server 1 signs a sum over another set for this very session.
-    let mut split = Round::posted(&net, 0, 0..3);
-    sums[1] = split.server_sums(&set(0..2))[1].clone();
+    // Server 1 signs a sum over another set besides, for this very session.
+    let forgetful = crate::net::net(2, 4, 3, 2);
+    let mut split = Round::posted(&forgetful, 0, 0..3);
+    sums.push(split.server_sums(&set(0..2))[1].clone());
     let mut lanes = round.lane_sums(&canonical);
     lanes[2] = Lie::Digit.tell(&net, &lanes[2]);
     // A replay from another session accuses nobody.
@@ -175,6 +176,9 @@ fn a_lane_answers_one_set() {
     let (answered, asked) = (set(0..2).digest(), set(0..3).digest());
     assert_eq!(refused, LaneRoundError::AlreadyAnswered { answered, asked });
     assert_eq!(refused.attribution(), Attribution::Operator);
+    // So it does through another round object.
+    let mut again = Round::posted(&net, 0, 0..3);
+    assert_eq!(again.lanes[1].close(&set(0..3)), Err(refused));
     let late = net.client(&round.session, 3);
     let verified = late.post.signed.check(&net.params, &round.session, &round.verifying_key(ClientId(3)));
     let closed = round.lanes[1].receive(&verified.unwrap(), &late.items[1]);
@@ -189,11 +193,11 @@ fn a_check_sum_over_any_set_is_the_sum_of_its_shares() {
     let code = net.params.lane_code().unwrap();
     // More than half and less: taken off the running sum, and added up from nothing.
     for subset in [set([3]), set([0, 4]), set([0, 1, 3, 4]), set(0..5)] {
-        let roots = posts.share_roots(&subset).unwrap();
+        let (roots, digest) = posts.share_roots(&subset).unwrap();
+        let purpose = panetiere::bulletin::LanePurpose::Check;
+        let place = LanePlace { set: &subset, purpose, posts: &digest, roots: &roots };
         for (at, entry) in round.check_sums(&subset).iter().enumerate() {
-            let purpose = (&subset, panetiere::bulletin::LanePurpose::Check);
-            let sum =
-                verify_lane_sum(&net.params, &round.session, &net.epoch, purpose, &roots, entry).unwrap();
+            let sum = verify_lane_sum(&net.params, &round.session, &net.epoch, place, entry).unwrap();
             let mut expected = panetiere::rs::Share::zero(code.rs().block_polys());
             for client in subset.clients() {
                 let body = &round.items[client][at].body;
@@ -215,6 +219,11 @@ fn epochs_name_their_lanes() {
     let foreign = LaneIdentity::new(NodeId(1), key, &net.epoch).map(|_| ()).unwrap_err();
     let refused = panetiere::bulletin::EpochError::ForeignLaneKey { lane: NodeId(1), epoch: EpochId(0) };
     assert_eq!(foreign, refused);
+    // Two lanes with one key are one lane.
+    let twice =
+        [1, 0, 1].map(|at: usize| *net.epoch.lane(NodeId(u16::try_from(at).unwrap())).unwrap()).to_vec();
+    let refused = panetiere::bulletin::EpochError::DuplicateLaneKey { lane: NodeId(2), first: NodeId(0) };
+    assert_eq!(net.epoch.clone().with_lanes(twice), Err(refused));
     // Other lanes, another epoch: the digest in every statement says so.
     let without = net.epoch.clone().with_lanes(Vec::new()).unwrap();
     assert_ne!(without.digest(), net.epoch.digest());

@@ -61,8 +61,8 @@ fn ids_and_counts_out_of_range_are_refused_before_anything_is_allocated() {
     let refused = LaneItem::from_bytes_with(params, &item.to_bytes()).unwrap_err();
     assert_eq!((refused.what, refused.offset), ("lane id", 8));
     let sum = round.lane_sums(&set(0..2)).remove(1).to_bytes(params.lane_code().unwrap());
-    // Header, four digests, lane, purpose, set, number of clients.
-    let (lane, purpose, clients) = (4 + 4 * 32, 4 + 4 * 32 + 2, 4 + 4 * 32 + 3 + 32);
+    // Header, four digests, lane, purpose, set, posts, number of clients.
+    let (lane, purpose, clients) = (4 + 4 * 32, 4 + 4 * 32 + 2, 4 + 4 * 32 + 3 + 2 * 32);
     for (at, value, what) in [
         (lane, 3, "lane id"),
         (purpose, 0, "purpose"),

@@ -3,8 +3,6 @@
 use super::backend::Kernels;
 use super::modulus::Prime;
 use super::{Coeff, Domain, Ntt, NttRing, Poly, Ring, ShortPoly};
-use crate::N;
-use std::borrow::Borrow;
 use std::marker::PhantomData;
 
 /// One ring of one parameter set: its primes with their tables, and the kernels to compute with.
@@ -12,8 +10,6 @@ use std::marker::PhantomData;
 pub struct RingContext<R: Ring> {
     primes: Vec<Prime>,
     kernels: &'static Kernels,
-    /// How many products of two residues fit a u64 accumulator.
-    unreduced: usize,
     kind: PhantomData<fn() -> R>,
 }
 
@@ -24,10 +20,7 @@ impl<R: Ring> RingContext<R> {
     /// If the number of primes is not `R::LIMBS`: parameter sets are compiled in.
     pub fn new(primes: &[u32], kernels: &'static Kernels) -> Self {
         assert_eq!(primes.len(), R::LIMBS, "{} has {} limbs", R::NAME, R::LIMBS);
-        let fit = |&q: &u32| u64::MAX / (u64::from(q - 1) * u64::from(q - 1));
-        let unreduced = primes.iter().map(fit).min().and_then(|terms| usize::try_from(terms).ok());
-        let primes = primes.iter().map(|&q| Prime::new(q)).collect();
-        Self { primes, kernels, unreduced: unreduced.unwrap_or(usize::MAX), kind: PhantomData }
+        Self { primes: primes.iter().map(|&q| Prime::new(q)).collect(), kernels, kind: PhantomData }
     }
 
     /// The primes, one a limb.
@@ -99,41 +92,23 @@ impl<R: NttRing> RingContext<R> {
         out
     }
 
-    /// The inner product of two equally long rows, reduced only as often as a u64 needs it: every 15 terms for
-    /// 30-bit primes, never for the hashes.
+    /// The inner product of two equally long rows.
     ///
     /// # Panics
     /// If the rows differ in length: a caller's bug.
-    pub fn dot<T: Borrow<Poly<R, Ntt>>>(
+    pub fn dot<'a>(
         &self,
         a: &[Poly<R, Ntt>],
-        b: impl IntoIterator<Item = T>,
+        b: impl ExactSizeIterator<Item = &'a Poly<R, Ntt>>,
     ) -> Poly<R, Ntt> {
-        let mut b = b.into_iter();
+        assert_eq!(a.len(), b.len(), "an inner product takes rows of one length");
+        let terms: Vec<_> = a.iter().zip(b).collect();
         let mut out = Poly::<R, Ntt>::zero();
-        let mut acc = vec![0u64; R::LIMBS * N];
-        for (index, a) in a.iter().enumerate() {
-            let b = b.next().expect("an inner product takes rows of one length");
-            for (limb, acc) in acc.chunks_exact_mut(N).enumerate() {
-                (self.kernels.mul_acc)(acc, a.limb(limb), b.borrow().limb(limb));
-            }
-            if (index + 1) % (self.unreduced - 1) == 0 {
-                self.fold(&mut acc);
-            }
+        for (limb, prime) in self.primes.iter().enumerate() {
+            let terms: Vec<_> = terms.iter().map(|(a, b)| [a.limb(limb), b.limb(limb)]).collect();
+            (self.kernels.dot)(prime, &terms, out.limb_mut(limb));
         }
-        assert!(b.next().is_none(), "an inner product takes rows of one length");
-        for (limb, (prime, acc)) in self.primes.iter().zip(acc.chunks_exact(N)).enumerate() {
-            (self.kernels.reduce)(prime, out.limb_mut(limb), acc);
-        }
-        zeroize::Zeroize::zeroize(&mut acc);
         out
-    }
-
-    /// Brings every accumulator below its prime, so that all products but one fit again.
-    fn fold(&self, acc: &mut [u64]) {
-        for (prime, acc) in self.primes.iter().zip(acc.chunks_exact_mut(N)) {
-            acc.iter_mut().for_each(|word| *word = prime.reduce(*word).into());
-        }
     }
 }
 
@@ -142,9 +117,7 @@ impl<R: Ring> RingContext<R> {
     pub fn centred(&self, poly: &Poly<R, Coeff>) -> ShortPoly {
         assert_eq!(R::LIMBS, 1, "only a one-limb element has a centred i32 form");
         let mut out = ShortPoly::zero();
-        for (out, &residue) in out.coefficients_mut().iter_mut().zip(poly.limb(0)) {
-            *out = self.primes[0].centred(residue);
-        }
+        (self.kernels.centred)(&self.primes[0], poly.limb(0), out.coefficients_mut());
         out
     }
 }
@@ -154,6 +127,7 @@ mod tests {
     use super::super::schoolbook::negacyclic;
     use super::super::{CsAux, Hvc, Kahe, Lane};
     use super::*;
+    use crate::N;
     use crate::params::{P300, P1000};
     use crate::ring::backend;
     use proptest::prelude::*;

@@ -6,6 +6,7 @@
 )]
 
 use super::modulus::Prime;
+use super::{Ring, RingContext};
 
 /// `x -> round(x * numerator / denominator)`, to nearest, ties up, in exact integer arithmetic.
 ///
@@ -32,6 +33,16 @@ impl Rescale {
         // A power of two gives exactly 2^64; one less costs one more correction below.
         let reciprocal = u64::try_from(reciprocal).unwrap_or(u64::MAX);
         Self { numerator, denominator, reciprocal, bits }
+    }
+
+    /// The factor.
+    pub const fn numerator(&self) -> u64 {
+        self.numerator
+    }
+
+    /// The divisor.
+    pub const fn denominator(&self) -> u64 {
+        self.denominator
     }
 
     /// The rounded quotient.
@@ -64,7 +75,7 @@ impl Rescale {
 /// The lift from residues modulo two primes to `[0, q0 * q1)`.
 #[derive(Clone, Copy, Debug)]
 pub struct PairLift {
-    /// q0^-1 mod q1, with its Shoup companion.
+    /// q0^-1 mod q1.
     q0_inverse: u32,
     q0: u32,
     product: u64,
@@ -81,6 +92,11 @@ impl PairLift {
         }
     }
 
+    /// q0^-1 mod q1.
+    pub const fn q0_inverse(&self) -> u32 {
+        self.q0_inverse
+    }
+
     /// q0 * q1.
     pub const fn modulus(&self) -> u64 {
         self.product
@@ -92,14 +108,26 @@ impl PairLift {
         let difference = second.sub(r1, second.reduce(r0 as u64));
         r0 as u64 + self.q0 as u64 * second.mul(difference, self.q0_inverse) as u64
     }
+}
 
-    /// The same integer in `[-(Q-1)/2, (Q-1)/2]`, Q = q0 * q1. Branch-free.
-    #[inline]
-    pub const fn centred(&self, second: &Prime, r0: u32, r1: u32) -> i64 {
-        let lifted = self.lift(second, r0, r1);
-        // All ones when lifted > (Q-1)/2: the subtraction borrows into the sign.
-        let above = ((self.product >> 1).cast_signed() - lifted.cast_signed()) >> 63;
-        lifted.cast_signed() - (self.product.cast_signed() & above)
+/// The two primes of a ring and the lift to their product.
+#[derive(Debug)]
+pub(crate) struct PrimePair {
+    pub primes: [Prime; 2],
+    pub lift: PairLift,
+}
+
+impl PrimePair {
+    /// Those of a two-limb ring.
+    ///
+    /// # Panics
+    /// If it has another number of limbs.
+    pub fn new<R: Ring>(ring: &RingContext<R>) -> Self {
+        let [p0, p1] = ring.primes() else { panic!("{} has two limbs", R::NAME) };
+        Self {
+            primes: [p0, p1].map(|prime| Prime::without_transform(prime.q())),
+            lift: PairLift::new(ring.primes()),
+        }
     }
 }
 
@@ -146,11 +174,9 @@ mod tests {
             for pair in [P300.kahe, P300.wire, P1000.wire, P300.cs_aux] {
                 let primes = pair.map(Prime::new);
                 let lift = PairLift::new(&primes);
-                for x in [raw % product(pair), 0, product(pair) / 2, product(pair) / 2 + 1, product(pair) - 1] {
+                for x in [raw % product(pair), 0, product(pair) - 1] {
                     let residues = pair.map(|q| (x % u64::from(q)) as u32);
                     prop_assert_eq!(lift.lift(&primes[1], residues[0], residues[1]), x);
-                    let signed = i128::from(x) - if x > product(pair) / 2 { i128::from(product(pair)) } else { 0 };
-                    prop_assert_eq!(i128::from(lift.centred(&primes[1], residues[0], residues[1])), signed);
                 }
             }
         }
