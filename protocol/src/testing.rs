@@ -26,14 +26,14 @@ use crate::bulletin::{
     VerifiedPost,
 };
 use crate::channel::ChannelParams;
-use crate::ids::{ClientId, DeploymentId, EpochId, ServerId, SessionId, tagged_sha256};
+use crate::ids::{ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId, tagged_sha256};
 use crate::kahe::Plaintext;
 use crate::pke;
 use crate::plaintext::PlainPoly;
 use crate::protocol::{
-    ClientRound, Deployment, Dimensions, EnvelopeFault, ProtocolParams, RecipientError, Recovered,
-    ServerIdentity, ServerRound, ServerRoundError, SetPolicy, SetupError, recover_direct, recover_once,
-    run_client_round,
+    ClientRound, Deployment, Dimensions, EnvelopeFault, LaneIdentity, LaneShape, ProtocolParams,
+    RecipientError, Recovered, RsClientRound, ServerIdentity, ServerRound, ServerRoundError, SetPolicy,
+    SetupError, recover_direct, recover_once, run_client_round, run_client_round_rs,
 };
 use crate::sig::{SigningKey, VerifyingKey};
 use crate::sss::default_threshold;
@@ -65,6 +65,7 @@ pub fn deployment(seed: u64) -> Builder {
         plaintext: Plaintext::Prime,
         min_clients: 2,
         epoch: EpochId(0),
+        lanes: None,
     }
 }
 
@@ -80,6 +81,7 @@ pub struct Builder {
     plaintext: Plaintext,
     min_clients: u32,
     epoch: EpochId,
+    lanes: Option<LaneShape>,
 }
 
 impl Builder {
@@ -138,6 +140,12 @@ impl Builder {
         self
     }
 
+    /// Erasure mode: any `needed` of `lanes` lanes carry a ciphertext.
+    pub const fn lanes(mut self, needed: u16, lanes: u16) -> Self {
+        self.lanes = Some(LaneShape { needed, lanes });
+        self
+    }
+
     /// Makes the parties, publishes the epoch's document and reads it back from its bytes.
     ///
     /// # Panics
@@ -165,8 +173,20 @@ impl Builder {
                 EpochServer::sign(&id, self.epoch, *server, envelope_key.public_key(), signing_key)
             })
             .collect();
-        let epoch = Epoch::new(id, self.epoch, entries).expect("every key was just signed").to_bytes();
+        let lane_keys: Vec<(NodeId, SigningKey)> = (0..self.lanes.map_or(0, |shape| shape.lanes))
+            .map(|index| {
+                (NodeId(index), SigningKey::generate(&mut stream(self.seed, "lane", &index.to_le_bytes())))
+            })
+            .collect();
+        let epoch = Epoch::new(id, self.epoch, entries).expect("every key was just signed");
+        let epoch = epoch.with_lanes(lane_keys.iter().map(|(_, key)| key.verifying_key()).collect());
+        let epoch = epoch.expect("keys of their own").to_bytes();
         let epoch = Epoch::from_bytes(&epoch).expect("an encoder's bytes parse");
+        let lanes = lane_keys.into_iter().map(|(lane, signing_key)| {
+            let identity = LaneIdentity::new(lane, signing_key, &epoch);
+            Arc::new(identity.expect("the document was made from these keys"))
+        });
+        let lanes = lanes.collect();
         let servers = keys.into_iter().map(|(server, envelope_key, signing_key)| {
             let identity = ServerIdentity::new(server, envelope_key, signing_key, &epoch);
             Arc::new(identity.expect("the document was made from these keys"))
@@ -186,10 +206,14 @@ impl Builder {
             max_clients: ProtocolParams::admissible_clients(self.set, dimensions),
             kernels: backend::scalar(),
         };
-        let params = Arc::new(ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions)?);
+        let params = match self.lanes {
+            None => ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions)?,
+            Some(shape) => ProtocolParams::setup_rs_mode(deployment, dimensions, shape)?,
+        };
+        let params = Arc::new(params);
         let clients =
             (0..self.clients).map(|index| Party::new(self.seed, ClientId(index), &params)).collect();
-        Ok(Net { params, epoch, servers, clients, seed: self.seed })
+        Ok(Net { params, epoch, servers, lanes, clients, seed: self.seed })
     }
 }
 
@@ -223,6 +247,8 @@ pub struct Net {
     pub epoch: Epoch,
     /// The servers, in the order of their ids.
     pub servers: Vec<Arc<ServerIdentity>>,
+    /// The lanes, in the order of their ids; none unless [`Builder::lanes`] asked for them.
+    pub lanes: Vec<Arc<LaneIdentity>>,
     /// The clients, in the order of their ids.
     pub clients: Vec<Party>,
     seed: u64,
@@ -355,6 +381,20 @@ impl Round<'_> {
     /// What a client sends.
     pub fn client(&self, client: ClientId) -> ClientRound {
         self.client_with(client, &self.net.party(client).message)
+    }
+
+    /// What a client sends in erasure mode.
+    pub fn rs_client(&self, client: ClientId) -> RsClientRound {
+        run_client_round_rs(
+            &mut self.client_stream(client),
+            &self.net.params,
+            &self.session,
+            client,
+            &self.net.party(client).message,
+            &self.net.epoch.envelope_keys(),
+            &self.net.party(client).signing_key,
+        )
+        .expect("a message, servers and lanes of this round's shape")
     }
 
     /// What a client sends that has this to say.

@@ -23,7 +23,7 @@ pub struct LaneItem {
 
 /// Leaf hashes of the bodies, in lane order: RFC 6962 over lane id and BLAKE3 digest of the body.
 pub(super) fn leaves(bodies: &[Vec<u8>]) -> Vec<[u8; 32]> {
-    let lanes: Vec<(NodeId, &Vec<u8>)> = (0..).map(NodeId).zip(bodies).collect();
+    let lanes: Vec<(NodeId, &Vec<u8>)> = (0..=u16::MAX).map(NodeId).zip(bodies).collect();
     lanes.into_par_iter().map(|(lane, body)| leaf(lane, body)).collect()
 }
 
@@ -52,7 +52,7 @@ pub(super) fn address(
     leaves: &[[u8; 32]],
     envelopes: [u8; 32],
 ) -> Vec<LaneItem> {
-    let lanes = (0..).map(NodeId).zip(bodies);
+    let lanes = (0..=u16::MAX).map(NodeId).zip(bodies);
     lanes.map(|(lane, body)| item(client, lane, body, leaves, envelopes)).collect()
 }
 

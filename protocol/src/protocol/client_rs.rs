@@ -38,7 +38,7 @@ pub fn code_ciphertext(
     let shares = code.rs().encode(ciphertext)?;
     let (commitment, paths) = code.commitment().commit(&shares);
     let items: Vec<(NodeId, (&Share, &SharePath))> =
-        (0..).map(NodeId).zip(shares.iter().zip(&paths)).collect();
+        (0..=u16::MAX).map(NodeId).zip(shares.iter().zip(&paths)).collect();
     let body = |(lane, (share, path))| {
         // A systematic share is a piece of the ciphertext: no need to pack it again.
         let cut = code.rs().packed_block(ciphertext, lane);
