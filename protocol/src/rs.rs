@@ -11,7 +11,7 @@ use crate::ids::NodeId;
 use crate::lattice::Lattice;
 use chipmunk::N;
 use chipmunk::ring::modulus::Prime;
-use chipmunk::ring::pack::{PackError, pack_words, packed_len, unpack_words};
+use chipmunk::ring::pack::{PackError, packed_len};
 use chipmunk::ring::{Coeff, Poly, Wire};
 use rayon::prelude::*;
 use std::fmt;
@@ -129,8 +129,10 @@ impl Share {
     }
 
     /// The share of these polynomials.
-    pub(crate) fn from_polys(polys: impl Iterator<Item = Poly<Wire, Coeff>>) -> Self {
-        Self(polys.flat_map(|poly| poly.words().to_vec()).collect())
+    pub(crate) fn from_polys(polys: impl ExactSizeIterator<Item = Poly<Wire, Coeff>>) -> Self {
+        let mut words = Vec::with_capacity(polys.len() * LIMBS * N);
+        polys.for_each(|poly| words.extend_from_slice(poly.words()));
+        Self(words)
     }
 }
 
@@ -195,11 +197,23 @@ impl RsParams {
     /// # Errors
     /// `Malformed` for a wrong length or a coefficient at or above its prime.
     pub fn encode(&self, ciphertext: &[u8]) -> Result<Vec<Share>, RsError> {
-        let mut data = self.unpack(ciphertext, self.polys)?;
-        data.resize(usize::from(self.needed) * self.block * LIMBS * N, 0);
-        let blocks: Vec<Share> =
-            data.chunks_exact(self.block * LIMBS * N).map(|block| Share(block.to_vec())).collect();
-        drop(data);
+        self.check_len(ciphertext, self.polys)?;
+        let len = self.share_len();
+        let block = |lane: usize| {
+            let packed =
+                &ciphertext[ciphertext.len().min(lane * len)..ciphertext.len().min((lane + 1) * len)];
+            let mut words = vec![0; self.block * LIMBS * N];
+            match self.unpack_into(packed, &mut words) {
+                Ok(()) => Ok(Share(words)),
+                Err((at, source)) => {
+                    let at = lane * self.block * LIMBS + at;
+                    Err(RsError::Malformed { poly: at / LIMBS, limb: at % LIMBS, source })
+                }
+            }
+        };
+        let blocks: Vec<Result<Share, RsError>> =
+            (0..usize::from(self.needed)).into_par_iter().map(block).collect();
+        let blocks: Vec<Share> = blocks.into_iter().collect::<Result<_, _>>()?;
         let references: Vec<&Share> = blocks.iter().collect();
         let parity: Vec<Share> = self.parity.iter().map(|row| self.combine(row, &references)).collect();
         Ok(blocks.into_iter().chain(parity).collect())
@@ -208,7 +222,10 @@ impl RsParams {
     /// The packed form of a share: its polynomials as a packed ciphertext has them.
     pub fn pack(&self, share: &Share, out: &mut Vec<u8>) {
         let width = self.lattice.wire.limb_width();
-        share.0.chunks_exact(N).for_each(|limb| pack_words(limb, width, out));
+        let (start, len) = (out.len(), packed_len(width));
+        out.resize(start + self.share_len(), 0);
+        let limbs = share.0.chunks_exact(N).zip(out[start..].chunks_exact_mut(len));
+        limbs.for_each(|(limb, out)| (self.lattice.kernels().pack)(width, limb, out));
     }
 
     /// The packed share of a systematic lane, cut out of the packed ciphertext; nothing for a parity lane.
@@ -226,31 +243,37 @@ impl RsParams {
     /// # Errors
     /// `Malformed` for a wrong length or a coefficient at or above its prime.
     pub fn unpack_share(&self, bytes: &[u8]) -> Result<Share, RsError> {
-        self.unpack(bytes, self.block).map(Share)
+        self.check_len(bytes, self.block)?;
+        let mut words = vec![0; self.block * LIMBS * N];
+        match self.unpack_into(bytes, &mut words) {
+            Ok(()) => Ok(Share(words)),
+            Err((at, source)) => Err(RsError::Malformed { poly: at / LIMBS, limb: at % LIMBS, source }),
+        }
     }
 
-    fn unpack(&self, bytes: &[u8], polys: usize) -> Result<Vec<u32>, RsError> {
+    fn check_len(&self, bytes: &[u8], polys: usize) -> Result<(), RsError> {
+        let poly = self.lattice.wire_poly_len();
+        let (expected, found) = (polys * poly, bytes.len());
+        let source = PackError::Length { expected, found };
+        if found == expected {
+            Ok(())
+        } else {
+            Err(RsError::Malformed { poly: found / poly, limb: 0, source })
+        }
+    }
+
+    /// Reads packed limbs into as many of `words`; the first that does not parse is named by its number.
+    fn unpack_into(&self, bytes: &[u8], words: &mut [u32]) -> Result<(), (usize, PackError)> {
         let wire = &self.lattice.wire;
-        let expected = polys * wire.packed_len();
-        if bytes.len() != expected {
-            let source = PackError::Length { expected, found: bytes.len() };
-            return Err(RsError::Malformed { poly: bytes.len() / wire.packed_len(), limb: 0, source });
-        }
         let width = wire.limb_width();
-        let mut words = vec![0; polys * LIMBS * N];
-        let bad = words
-            .par_chunks_exact_mut(N)
-            .zip(bytes.par_chunks_exact(packed_len(width)))
-            .enumerate()
-            .filter_map(|(at, (words, bytes))| {
+        let bad = words.chunks_exact_mut(N).zip(bytes.chunks_exact(packed_len(width))).enumerate().find_map(
+            |(at, (words, bytes))| {
                 let max = wire.primes()[at % LIMBS].q() - 1;
-                unpack_words(bytes, width, max, words).err().map(|source| (at, source))
-            })
-            .min_by_key(|(at, _)| *at);
-        match bad {
-            None => Ok(words),
-            Some((at, source)) => Err(RsError::Malformed { poly: at / LIMBS, limb: at % LIMBS, source }),
-        }
+                let largest = (self.lattice.kernels().unpack)(width, bytes, words);
+                (largest > max).then_some((at, PackError::OutOfRange { max }))
+            },
+        );
+        bad.map_or(Ok(()), Err)
     }
 
     /// Adds a share of the same lane.
@@ -370,15 +393,14 @@ impl RsParams {
     /// The combination of shares by a row of factors.
     fn combine(&self, row: &Row, shares: &[&Share]) -> Share {
         let kernels = self.lattice.kernels();
+        // Each factor in every slot, so that one pass makes the whole inner product.
+        let factors = row.each_ref().map(|row| row.iter().map(|&factor| [factor; N]).collect::<Vec<_>>());
         let mut out = vec![0; self.block * LIMBS * N];
         out.par_chunks_exact_mut(N).enumerate().for_each(|(at, out)| {
-            let prime = &self.lattice.wire.primes()[at % LIMBS];
-            let mut term = [0; N];
-            for (&factor, share) in row[at % LIMBS].iter().zip(shares) {
-                term.copy_from_slice(&share.0[at * N..][..N]);
-                (kernels.scale)(prime, &mut term, factor);
-                (kernels.add)(prime, out, &term);
-            }
+            let factors = factors[at % LIMBS].iter().zip(shares);
+            let terms: Vec<[&[u32]; 2]> =
+                factors.map(|(factor, share)| [factor.as_slice(), &share.0[at * N..][..N]]).collect();
+            (kernels.dot)(&self.lattice.wire.primes()[at % LIMBS], &terms, out);
         });
         Share(out)
     }

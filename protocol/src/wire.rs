@@ -79,6 +79,16 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.at
     }
 
+    /// Bytes read so far.
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// What was read from `offset`, at most [`offset`](Self::offset), to here.
+    pub fn since(&self, offset: usize) -> &'a [u8] {
+        &self.bytes[offset..self.at]
+    }
+
     /// An error about the field that starts here.
     pub const fn fault(&self, what: &'static str, kind: DecodeErrorKind) -> DecodeError {
         DecodeError { offset: self.at, what, kind }

@@ -64,14 +64,17 @@ impl<const K: usize> DigitBase<K> {
         self.base >> 1
     }
 
-    /// `sum b^i d_i` in the ring, limb by limb. Digits may be sums of digits.
+    /// `sum b^i d_i` in the ring, limb by limb. Digits may be sums of digits, of magnitude below every prime; the base
+    /// is below them too.
     pub fn recompose<R: Ring>(&self, ring: &RingContext<R>, digits: &[ShortPoly; K]) -> Poly<R, Coeff> {
-        let base = i64::from(self.base);
-        let mut out = Poly::zero();
+        let kernels = ring.kernels();
+        let (mut out, mut term) = (Poly::zero(), Poly::<R, Coeff>::zero());
         for (limb, prime) in ring.primes().iter().enumerate() {
-            for (i, out) in out.limb_mut(limb).iter_mut().enumerate() {
-                let digits = digits.iter().rev().map(|digit| i64::from(digit.coefficients()[i]));
-                *out = prime.from_i64(digits.fold(0, |sum, digit| sum * base + digit));
+            let (out, term) = (out.limb_mut(limb), term.limb_mut(limb));
+            for digit in digits.iter().rev() {
+                (kernels.scale)(prime, out, self.base);
+                (kernels.from_signed)(prime, term, digit.coefficients());
+                (kernels.add)(prime, out, term);
             }
         }
         out
@@ -153,9 +156,14 @@ impl PairDigits {
     /// Constant time.
     pub fn decompose(&self, limbs: [&[u32]; 2]) -> [ShortPoly; PAIR_DIGITS] {
         let mut digits = std::array::from_fn(|_| ShortPoly::zero());
+        self.decompose_into(limbs, &mut digits);
+        digits
+    }
+
+    /// [`decompose`](Self::decompose) into digits that are there already.
+    pub fn decompose_into(&self, limbs: [&[u32]; 2], digits: &mut [ShortPoly; PAIR_DIGITS]) {
         let out = digits.each_mut().map(ShortPoly::coefficients_mut);
         (self.kernels.decompose_pair)(self, limbs, out);
-        digits
     }
 }
 

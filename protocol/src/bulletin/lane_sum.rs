@@ -74,19 +74,23 @@ impl Encode for LaneClaim {
     }
 }
 
-/// One lane's sum of coded shares over one set of clients, with the opening that proves it.
+/// One lane's sum of coded shares over one set of clients, with the opening that proves it. The lane signs its claim and
+/// the BLAKE3 digest of the packed opening, so that who said it is known without the opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneBulletinEntry {
     claim: LaneClaim,
     opening: AggregatedShare,
+    /// BLAKE3 of the packed opening.
+    digest: [u8; blake3::OUT_LEN],
     signature: Signature,
 }
 
 impl LaneBulletinEntry {
     /// Signs a sum.
     pub fn sign(claim: LaneClaim, opening: AggregatedShare, code: &LaneCode, key: &SigningKey) -> Self {
-        let signature = key.sign(DOMAIN, &signed_bytes(&claim, &opening, code));
-        Self { claim, opening, signature }
+        let digest = blake3::hash(&packed(&claim, &opening, code)).into();
+        let signature = key.sign(DOMAIN, &signed_bytes(&claim, &digest));
+        Self { claim, opening, digest, signature }
     }
 
     /// What it claims.
@@ -103,8 +107,13 @@ impl LaneBulletinEntry {
     ///
     /// # Errors
     /// If that lane did not sign these bytes.
-    pub fn verify_signature(&self, code: &LaneCode, key: &VerifyingKey) -> Result<(), SigError> {
-        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.opening, code), &self.signature)
+    pub fn verify_signature(&self, key: &VerifyingKey) -> Result<(), SigError> {
+        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.digest), &self.signature)
+    }
+
+    /// Whether both are one statement: what is signed, not the signature.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        (&self.claim, &self.digest) == (&other.claim, &other.digest)
     }
 
     /// Bytes of a sum whose packed opening has `opening_len`, framing included.
@@ -114,18 +123,28 @@ impl LaneBulletinEntry {
 
     /// The entry's bytes.
     pub fn to_bytes(&self, code: &LaneCode) -> Vec<u8> {
-        let mut out = signed_bytes(&self.claim, &self.opening, code);
+        let layout = code.commitment().summed_layout(self.claim.clients);
+        let mut out = Vec::with_capacity(Self::framed_len(layout.packed_len()));
+        ObjectType::LaneSum.encode_header(&mut out);
+        self.claim.encode(&mut out);
+        self.opening.encode(layout, &mut out);
         self.signature.encode(&mut out);
         out
     }
 }
 
-fn signed_bytes(claim: &LaneClaim, opening: &AggregatedShare, code: &LaneCode) -> Vec<u8> {
+fn packed(claim: &LaneClaim, opening: &AggregatedShare, code: &LaneCode) -> Vec<u8> {
     let layout = code.commitment().summed_layout(claim.clients);
-    let mut out = Vec::with_capacity(LaneBulletinEntry::framed_len(layout.packed_len()));
+    let mut out = Vec::with_capacity(layout.packed_len());
+    opening.encode(layout, &mut out);
+    out
+}
+
+fn signed_bytes(claim: &LaneClaim, opening: &[u8; blake3::OUT_LEN]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER_LEN + LaneClaim::LEN + opening.len());
     ObjectType::LaneSum.encode_header(&mut out);
     claim.encode(&mut out);
-    opening.encode(layout, &mut out);
+    out.extend_from_slice(opening);
     out
 }
 
@@ -152,9 +171,12 @@ impl DecodeWith<ProtocolParams> for LaneBulletinEntry {
         if !(1..=params.max_clients()).contains(&clients) {
             return Err(refused);
         }
+        let start = reader.offset();
         let opening = AggregatedShare::decode_with(&code.commitment().summed_layout(clients), reader)?;
+        // An opening has one encoding: these bytes are what was packed to be signed.
+        let digest = blake3::hash(reader.since(start)).into();
         let signature = Signature::decode(reader)?;
         let claim = LaneClaim { deployment, epoch, session, crs, lane, purpose, set, posts, clients };
-        Ok(Self { claim, opening, signature })
+        Ok(Self { claim, opening, digest, signature })
     }
 }

@@ -75,7 +75,7 @@ impl SignedSum for LaneBulletinEntry {
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
-        self.claim() == other.claim() && self.opening() == other.opening()
+        Self::says_the_same(self, other)
     }
 
     fn double(lane: NodeId) -> LaneVerifyError {

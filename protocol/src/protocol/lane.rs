@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Items verified at a time where many are: 1.5 MB of digits each at 40 polynomials a share.
+/// Items verified at a time where many are: 0.7 MB of residues each at 40 polynomials a share.
 const BATCH: usize = 16;
 
 /// A lane's place and key in one epoch, as the epoch's document names them. It remembers what it has answered for each
@@ -455,8 +455,7 @@ pub fn run_rs_node_round(
         let opened: Vec<_> = batch.par_iter().map(|(post, item)| open_item(params, post, item)).collect();
         for ((post, item), opened) in batch.into_iter().zip(opened) {
             round.admit(&post, &item).map_err(LaneRoundError::Item)?;
-            let (_, share) = opened.map_err(LaneRoundError::Item)?;
-            round.insert(post, item, &share);
+            round.insert(post, item, &opened.map_err(LaneRoundError::Item)?);
         }
     }
     round.close(canonical)

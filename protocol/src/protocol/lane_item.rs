@@ -189,7 +189,7 @@ pub fn verify_item<'a>(
     post: &'a VerifiedPost,
     item: &'a LaneItem,
 ) -> Result<VerifiedItem<'a>, ItemFault> {
-    open_item(params, post, item).map(|(_, share)| VerifiedItem { post, item, share })
+    open_item(params, post, item).map(|share| VerifiedItem { post, item, share })
 }
 
 /// The code of the round and the share commitment of a post that belongs to it.
@@ -205,12 +205,12 @@ fn own_post<'a>(
     params.lane_code().zip(post.share_root()).ok_or(ItemFault::WrongMode { client })
 }
 
-/// The share of an item, and what follows from it once it is verified.
+/// The share of an item, verified.
 pub(super) fn open_item(
     params: &ProtocolParams,
     post: &VerifiedPost,
     item: &LaneItem,
-) -> Result<(Share, VerifiedShare), ItemFault> {
+) -> Result<VerifiedShare, ItemFault> {
     let (client, lane) = (post.client(), item.lane);
     if item.client != client {
         return Err(ItemFault::WrongClient { expected: client, found: item.client });
@@ -226,11 +226,9 @@ pub(super) fn open_item(
     };
     let (share, path) = parse_body(code, &item.body)
         .map_err(|source| blame(ItemFault::Malformed { client, lane, source }))?;
-    let verified = code
-        .commitment()
-        .verify_share(lane, &share, &path, root)
-        .map_err(|source| blame(ItemFault::BadShare { client, lane, source }))?;
-    Ok((share, verified))
+    code.commitment()
+        .verify_share(lane, share, &path, root)
+        .map_err(|source| blame(ItemFault::BadShare { client, lane, source }))
 }
 
 /// A missing item was not rebuilt.
@@ -300,13 +298,14 @@ pub fn rebuild_item(
     if lane.0 >= lanes {
         return Err(RebuildError::Item(ItemFault::UnknownLane { lane, lanes }));
     }
-    let opened: Vec<Result<(Share, VerifiedShare), ItemFault>> =
+    let opened: Vec<Result<VerifiedShare, ItemFault>> =
         items.par_iter().map(|item| open_item(params, post, item)).collect();
     let mut shares = Vec::with_capacity(opened.len());
     for (item, opened) in items.iter().zip(opened) {
-        shares.push((item.lane, opened.map_err(RebuildError::Item)?.0));
+        shares.push((item.lane, opened.map_err(RebuildError::Item)?));
     }
-    let samples: Vec<(NodeId, &Share)> = shares.iter().map(|(lane, share)| (*lane, share)).collect();
+    let samples: Vec<(NodeId, &Share)> =
+        shares.iter().map(|(lane, verified)| (*lane, verified.share())).collect();
     let shares = code.rs().complete(&samples).map_err(|error| match error {
         RsError::NotACodeword { .. } => RebuildError::NotACodeword { client },
         error => RebuildError::Selection(error),

@@ -182,7 +182,7 @@ pub fn verify_lane_sum(
     let lanes = code.map_or(0, |code| code.shape().lanes);
     let known = code.filter(|_| lane.0 < lanes).zip(epoch.lane(lane));
     let (code, key) = known.ok_or(LaneVerifyError::UnknownLane { lane, lanes })?;
-    entry.verify_signature(code, key).map_err(|source| LaneVerifyError::Signature { lane, source })?;
+    entry.verify_signature(key).map_err(|source| LaneVerifyError::Signature { lane, source })?;
     if claim.deployment != *params.deployment() {
         return Err(LaneVerifyError::WrongDeployment);
     } else if claim.session != *session {

@@ -23,7 +23,7 @@ use chipmunk::digits::{DigitBase, PairDigits};
 use chipmunk::hash::RingHash;
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::pack::{PackError, packed_len};
-use chipmunk::ring::{Coeff, Lane, Poly, ShortPoly};
+use chipmunk::ring::{Coeff, Lane, Poly, ShortPoly, backend};
 use chipmunk::tree::{Level, TreeHash, depth};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -39,7 +39,7 @@ pub const fn fresh_path_packed_len(set: &ParameterSet, lanes: u16) -> usize {
 
 /// Bytes of a lane's summed opening over `clients`, without framing: share digits and path.
 pub const fn lane_post_packed_len(set: &ParameterSet, block_polys: usize, lanes: u16, clients: u32) -> usize {
-    ShareLayout::new(set, block_polys, depth(lanes as usize), clients).packed_len()
+    ShareLayout::new(set, block_polys, depth(lanes as usize), clients, backend::scalar()).packed_len()
 }
 
 /// A commitment to n shares: the root of the tree.
@@ -87,12 +87,17 @@ pub struct ShareCommitmentParams {
 /// A share that was walked to its root, ready to be added.
 #[derive(Debug)]
 pub struct VerifiedShare {
-    digits: Vec<ShortPoly>,
+    share: Share,
     levels: Vec<Level>,
     root: Poly<Lane, Coeff>,
 }
 
 impl VerifiedShare {
+    /// The share.
+    pub const fn share(&self) -> &Share {
+        &self.share
+    }
+
     /// The committed root that the share belongs to.
     pub const fn root(&self) -> &Poly<Lane, Coeff> {
         &self.root
@@ -130,18 +135,28 @@ impl ShareCommitmentParams {
 
     /// The sizes and bounds of an opening summed over `clients`.
     pub fn summed_layout(&self, clients: u32) -> ShareLayout {
-        ShareLayout::new(self.lattice.set, self.block, self.depth(), clients)
+        ShareLayout::new(self.lattice.set, self.block, self.depth(), clients, self.lattice.kernels())
     }
 
-    /// The digits of a share, four a polynomial, one polynomial at a time.
-    fn digits<'a>(&'a self, share: &'a Share) -> impl Iterator<Item = ShortPoly> + 'a {
+    /// Hands over the digits of a share in turn, four a polynomial.
+    fn each_digit(&self, share: &Share, mut take: impl FnMut(&ShortPoly)) {
         debug_assert_eq!(share.polys(), self.block);
-        share.limbs().flat_map(|limbs| self.base.decompose(limbs))
+        let mut digits = std::array::from_fn(|_| ShortPoly::zero());
+        for limbs in share.limbs() {
+            self.base.decompose_into(limbs, &mut digits);
+            digits.iter().for_each(&mut take);
+        }
+    }
+
+    fn label(&self, share: &Share) -> Poly<Lane, Coeff> {
+        let mut hashing = self.leaf.begin(&self.lattice.lane);
+        self.each_digit(share, |digit| hashing.column(digit));
+        hashing.finish()
     }
 
     /// The labels of n shares, in lane order.
     pub(crate) fn labels(&self, shares: &[Share]) -> Vec<Poly<Lane, Coeff>> {
-        shares.par_iter().map(|share| self.leaf.hash(&self.lattice.lane, self.digits(share))).collect()
+        shares.par_iter().map(|share| self.label(share)).collect()
     }
 
     /// Commits to n shares; the paths come back in lane order.
@@ -166,21 +181,20 @@ impl ShareCommitmentParams {
     pub fn verify_share(
         &self,
         lane: NodeId,
-        share: &Share,
+        share: Share,
         path: &SharePath,
         root: &RootDigest,
     ) -> Result<VerifiedShare, OpeningError> {
         assert!(lane.0 < self.lanes, "lane {lane} of {}", self.lanes);
         assert_eq!(share.polys(), self.block, "polynomials of a share");
         let ring = &self.lattice.lane;
-        let digits: Vec<ShortPoly> = self.digits(share).collect();
-        let label = self.leaf.hash(ring, &digits);
+        let label = self.label(&share);
         let walk = self.tree.walk(ring, lane.0.into(), label, path.siblings());
         let reached = ShareCommitment(walk.root);
         if reached.digest(&self.lattice) != *root {
             return Err(OpeningError::Root);
         }
-        Ok(VerifiedShare { digits, levels: walk.levels, root: reached.0 })
+        Ok(VerifiedShare { share, levels: walk.levels, root: reached.0 })
     }
 
     /// Checks a summed opening of `lane` over `clients` commitments against the sum of their roots, and returns the sum

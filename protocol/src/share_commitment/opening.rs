@@ -2,9 +2,11 @@
 
 use super::{DIGITS, ShareCommitmentParams, VerifiedShare};
 use crate::ids::NodeId;
+use crate::rs::Share;
 use crate::wire::{DecodeError, DecodeWith, Reader};
 use chipmunk::params::ParameterSet;
-use chipmunk::ring::pack::{packed_len, short_width};
+use chipmunk::ring::backend::Kernels;
+use chipmunk::ring::pack::{ShortPacking, packed_len, short_width};
 use chipmunk::ring::{Coeff, Lane, Poly, ShortPoly};
 use chipmunk::tree::{Level, PATH_POLYS_PER_LEVEL, transport};
 
@@ -39,8 +41,9 @@ impl DecodeWith<ShareCommitmentParams> for SharePath {
 }
 
 /// Bounds and sizes of a lane's opening over a number of clients. Both sides derive it; none of it is on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct ShareLayout {
+    kernels: &'static Kernels,
     pub(super) digit_bound: u32,
     pub(super) path_bound: u32,
     block: usize,
@@ -48,10 +51,17 @@ pub struct ShareLayout {
 }
 
 impl ShareLayout {
-    /// The layout for shares of `block` polynomials, a tree of `depth` levels and `clients` summed shares.
-    pub const fn new(set: &ParameterSet, block: usize, depth: usize, clients: u32) -> Self {
+    /// The layout for shares of `block` polynomials, a tree of `depth` levels and `clients` summed shares, to be packed
+    /// with `kernels`.
+    pub const fn new(
+        set: &ParameterSet,
+        block: usize,
+        depth: usize,
+        clients: u32,
+        kernels: &'static Kernels,
+    ) -> Self {
         let (digit_bound, path_bound) = (set.share_digit() * clients, set.lane_digit() * clients);
-        Self { digit_bound, path_bound, block, depth }
+        Self { kernels, digit_bound, path_bound, block, depth }
     }
 
     /// Bytes of the packed opening.
@@ -72,9 +82,10 @@ impl AggregatedShare {
     /// Appends the packed opening: share digits, least significant first within a polynomial, then the path from the
     /// leaves, each at its tightest width.
     pub fn encode(&self, layout: ShareLayout, out: &mut Vec<u8>) {
-        let digits = self.digits.iter().map(|poly| (poly, layout.digit_bound));
-        let path = self.path.iter().flatten().map(|poly| (poly, layout.path_bound));
-        digits.chain(path).for_each(|(poly, bound)| poly.pack(bound, out));
+        let mut packing = ShortPacking::new(layout.kernels, layout.digit_bound);
+        self.digits.iter().for_each(|poly| packing.pack(poly, out));
+        let mut packing = ShortPacking::new(layout.kernels, layout.path_bound);
+        self.path.iter().flatten().for_each(|poly| packing.pack(poly, out));
     }
 
     /// All polynomials, for a test that needs a lie.
@@ -87,8 +98,9 @@ impl AggregatedShare {
 impl DecodeWith<ShareLayout> for AggregatedShare {
     fn decode_with(layout: &ShareLayout, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut row = |count: usize, bound, what| -> Result<Vec<ShortPoly>, DecodeError> {
-            let len = packed_len(short_width(bound));
-            (0..count).map(|_| reader.field(len, what, |bytes| ShortPoly::unpack(bytes, bound))).collect()
+            let mut packing = ShortPacking::new(layout.kernels, bound);
+            let len = packing.packed_len();
+            (0..count).map(|_| reader.field(len, what, |bytes| packing.unpack(bytes))).collect()
         };
         let digits = row(DIGITS * layout.block, layout.digit_bound, "share digit sum")?;
         let mut path = Vec::with_capacity(layout.depth);
@@ -138,7 +150,7 @@ impl ShareSum {
 
     /// Adds a share.
     pub fn add(&mut self, params: &ShareCommitmentParams, share: &VerifiedShare) {
-        self.digits.iter_mut().zip(&share.digits).for_each(|(sum, digit)| sum.add_assign(digit));
+        self.zip_digits(params, &share.share, ShortPoly::add_assign);
         self.levels.iter_mut().zip(&share.levels).for_each(|(sum, level)| sum.add_assign(level));
         params.lattice.lane.add_assign(&mut self.root, &share.root);
         self.count += 1;
@@ -146,10 +158,23 @@ impl ShareSum {
 
     /// Takes off a share that was added before.
     pub fn subtract(&mut self, params: &ShareCommitmentParams, share: &VerifiedShare) {
-        self.digits.iter_mut().zip(&share.digits).for_each(|(sum, digit)| sum.sub_assign(digit));
+        self.zip_digits(params, &share.share, ShortPoly::sub_assign);
         self.levels.iter_mut().zip(&share.levels).for_each(|(sum, level)| sum.sub_assign(level));
         params.lattice.lane.sub_assign(&mut self.root, &share.root);
         self.count -= 1;
+    }
+
+    /// The digits of a share are a quarter of its size to compute again and four times its size to keep.
+    fn zip_digits(
+        &mut self,
+        params: &ShareCommitmentParams,
+        share: &Share,
+        combine: impl Fn(&mut ShortPoly, &ShortPoly),
+    ) {
+        let mut sums = self.digits.iter_mut();
+        params.each_digit(share, |digit| {
+            combine(sums.next().expect("a verified share has as many digits as the sum"), digit);
+        });
     }
 
     /// The transported form of the sum at `lane`.

@@ -61,7 +61,7 @@ fn sum(
         let digest = commitment.digest(&params.lattice);
         for (lane, (share, path)) in shares.iter().zip(&paths).enumerate() {
             let id = NodeId(u16::try_from(lane).unwrap());
-            let verified = params.verify_share(id, share, path, &digest).unwrap();
+            let verified = params.verify_share(id, share.clone(), path, &digest).unwrap();
             out.sums[lane].add(params, &verified);
             code.add_assign(&mut out.shares[lane], share);
         }
@@ -158,14 +158,14 @@ fn every_lane_opens_its_own_leaf_and_no_other() {
             assert_eq!(bytes.len(), params.path_len());
             let parsed = SharePath::from_bytes_with(&params, &bytes).unwrap();
             assert_eq!(&parsed, path);
-            let verified = params.verify_share(lane, share, &parsed, &digest).unwrap();
+            let verified = params.verify_share(lane, share.clone(), &parsed, &digest).unwrap();
             assert_eq!(verified.root(), commitment.root());
             let elsewhere = NodeId((lane.0 + 1) % lanes);
             if elsewhere != lane {
-                let refused = params.verify_share(elsewhere, share, path, &digest).map(|_| ());
+                let refused = params.verify_share(elsewhere, share.clone(), path, &digest).map(|_| ());
                 assert_eq!(refused, Err(OpeningError::Root));
                 let other = &shares[usize::from(elsewhere.0)];
-                let refused = params.verify_share(lane, other, path, &digest).map(|_| ());
+                let refused = params.verify_share(lane, other.clone(), path, &digest).map(|_| ());
                 assert_eq!(refused, Err(OpeningError::Root));
             }
         }
@@ -185,7 +185,7 @@ fn an_altered_share_or_sibling_is_refused() {
         let mut bad = share.clone();
         bad[at] ^= 1;
         let Ok(bad) = code.unpack_share(&bad) else { continue };
-        let refused = params.verify_share(NodeId(2), &bad, &paths[2], &digest).map(|_| ());
+        let refused = params.verify_share(NodeId(2), bad, &paths[2], &digest).map(|_| ());
         assert_eq!(refused, Err(OpeningError::Root), "byte {at}");
     }
     let mut path = Vec::new();
@@ -194,7 +194,7 @@ fn an_altered_share_or_sibling_is_refused() {
         let mut bad = path.clone();
         bad[at] ^= 1;
         let bad = SharePath::from_bytes_with(&params, &bad).unwrap();
-        let refused = params.verify_share(NodeId(2), &shares[2], &bad, &digest).map(|_| ());
+        let refused = params.verify_share(NodeId(2), shares[2].clone(), &bad, &digest).map(|_| ());
         assert_eq!(refused, Err(OpeningError::Root), "byte {at}");
     }
 }
@@ -230,7 +230,7 @@ fn subtracting_undoes_adding() {
     let late = shares(&P300, code, &mut rng);
     let (commitment, paths) = params.commit(&late);
     let digest = commitment.digest(&params.lattice);
-    let verified = params.verify_share(NodeId(1), &late[1], &paths[1], &digest).unwrap();
+    let verified = params.verify_share(NodeId(1), late[1].clone(), &paths[1], &digest).unwrap();
     let sum = &mut summed.sums[1];
     sum.add(params, &verified);
     assert_ne!((sum.finish(NodeId(1)), sum.root()), (before.finish(NodeId(1)), before.root()));
