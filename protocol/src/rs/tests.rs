@@ -1,6 +1,7 @@
 use super::*;
 use chipmunk::params::{P300, P1000, ParameterSet};
 use chipmunk::ring::backend;
+use chipmunk::ring::pack::pack_words;
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};

@@ -149,14 +149,14 @@ impl ShortPoly {
 pub struct ShortPacking {
     kernels: &'static backend::Kernels,
     bound: u32,
-    /// The polynomial at hand, offset; wiped once for all of them.
+    /// The polynomial at hand, offset; allocated for the first and wiped once for all of them.
     words: zeroize::Zeroizing<Vec<u32>>,
 }
 
 impl ShortPacking {
     /// For coefficients in `[-bound, bound]`, with these kernels.
     pub fn new(kernels: &'static backend::Kernels, bound: u32) -> Self {
-        Self { kernels, bound, words: zeroize::Zeroizing::new(vec![0; N]) }
+        Self { kernels, bound, words: zeroize::Zeroizing::default() }
     }
 
     /// Bytes of one polynomial.
@@ -167,6 +167,7 @@ impl ShortPacking {
     /// As [`ShortPoly::pack`].
     pub fn pack(&mut self, poly: &ShortPoly, out: &mut Vec<u8>) {
         debug_assert!(poly.norm() <= self.bound);
+        self.words.resize(N, 0);
         for (word, &c) in self.words.iter_mut().zip(poly.coefficients()) {
             *word = self.bound.wrapping_add_signed(c);
         }
@@ -181,6 +182,7 @@ impl ShortPacking {
     /// `Length` for a wrong number of bytes; `OutOfRange` for a coefficient beyond the bound.
     pub fn unpack(&mut self, bytes: &[u8]) -> Result<ShortPoly, PackError> {
         let (width, max) = (short_width(self.bound), 2 * self.bound);
+        self.words.resize(N, 0);
         unpack_with(self.kernels.unpack, bytes, width, max, &mut self.words)?;
         let mut poly = ShortPoly::zero();
         for (out, &word) in poly.coefficients_mut().iter_mut().zip(self.words.iter()) {
