@@ -9,10 +9,13 @@
 //! malicious client from spoiling the round.
 //!
 //! The encodings differ in what a damaged sum still gives: the sketch nothing, peeling and slots every message
-//! that passes its check ([`Recovered`]).
+//! that passes its check ([`deliver`]).
+//!
+//! Slots take two rounds: tickets through a channel of their own, then messages. See [`ChannelParams::ticket_channel`].
 //!
 //! Messages come back sorted by their bytes: the order says nothing of the senders.
 
+mod delivery;
 mod encoding;
 mod error;
 mod params;
@@ -22,9 +25,11 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use delivery::{Delivery, Missing, deliver};
 pub use encoding::{Encoding, ParseEncodingError};
 pub use error::{ChannelError, Recovered};
 pub use params::ChannelParams;
+pub use slots::Placed;
 
 use crate::codec::pack::{self, SYMBOL_LIMIT};
 use crate::codec::slots::Ticket;
@@ -33,14 +38,17 @@ use crate::mse::Label;
 use crate::plaintext::PlainPoly;
 use crate::prony::Point;
 use params::Shape;
-use rand_core::CryptoRng;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{CryptoRng, SeedableRng};
+use std::hint::black_box;
 use zeroize::{Zeroize, Zeroizing};
 
 /// The vector of a client that sends `payload`: `n_polys` polynomials, coefficients below the plaintext
 /// modulus.
 ///
-/// Constant time in the payload's bytes and in the randomness. The payload's length shows only in the copy of
-/// its bytes into a buffer of the maximal length; everything after that works on the whole buffer.
+/// Constant time in the payload's bytes and in the randomness, which includes the cells that peeling writes to. The
+/// payload's length shows only in the copy of its bytes into a buffer of the maximal length; everything after that
+/// works on the whole buffer.
 ///
 /// # Errors
 /// `MessageTooLong` if the payload does not fit; `TicketNeeded` for slots, which [`encode_in_slot`] fills.
@@ -50,30 +58,34 @@ pub fn encode_message(
     session: &SessionId,
     payload: &[u8],
 ) -> Result<Vec<PlainPoly>, ChannelError> {
-    match params.shape() {
+    let vector = match params.shape() {
         Shape::Peeling(peeling) => peeling::encode_at(&Label::random(rng), peeling, params, session, payload),
         Shape::Sketch(sketch) => sketch::encode_at(&Point::random(rng), sketch, params, session, payload),
         Shape::Slots { .. } => Err(ChannelError::TicketNeeded),
-    }
+    }?;
+    Ok(keep(vector, black_box(u64::MAX)))
 }
 
-/// The vector of a client that sends `payload` in the slot that its ticket reserved.
+/// The vector of a client that wants to send `payload` in the slot that its ticket reserved, and whether the payload is
+/// in it. If not, the vector is cover, to be posted all the same: who got no slot is nobody else's business.
 ///
-/// Constant time in ticket, slot and bytes; the payload's length shows as in [`encode_message`].
+/// Constant time in ticket, slot and bytes, and in whether there is a slot; the payload's length shows as in
+/// [`encode_message`].
 ///
 /// # Errors
-/// `MessageTooLong` if the payload is longer than what was reserved; `SlotsFailed` with `NoSlot` if the ticket
-/// got no slot: send [`cover`] then, and try again in another round; `NoSchedule` before
-/// [`ChannelParams::with_tickets`]; `NotSlots` for another encoding.
+/// `MessageTooLong` if the payload is longer than any slot; `NoSchedule` before [`ChannelParams::with_tickets`];
+/// `NotSlots` for another encoding.
 pub fn encode_in_slot(
     ticket: &Ticket,
     params: &ChannelParams,
     session: &SessionId,
     payload: &[u8],
-) -> Result<Vec<PlainPoly>, ChannelError> {
+) -> Result<(Vec<PlainPoly>, Placed), ChannelError> {
     match params.shape() {
         Shape::Slots { schedule: Some(schedule), .. } => {
-            slots::encode(ticket, schedule, params, session, payload)
+            let slots::Filled { vector, mask, placed } =
+                slots::encode(ticket, schedule, params, session, payload)?;
+            Ok((keep(vector, black_box(mask)), placed))
         }
         Shape::Slots { schedule: None, .. } => Err(ChannelError::NoSchedule),
         Shape::Peeling(_) | Shape::Sketch(_) => Err(ChannelError::NotSlots { encoding: params.encoding() }),
@@ -81,8 +93,31 @@ pub fn encode_in_slot(
 }
 
 /// The vector of a client that sends nothing: all zeros.
+///
+/// It is made like a message, of which nothing is kept: a vector that is there at once, while a large message takes
+/// milliseconds, would tell whoever times the posts who has sent something. (Slots that are not allocated yet carry no
+/// message that cover could be told from.)
 pub fn cover(params: &ChannelParams) -> Vec<PlainPoly> {
-    vec![PlainPoly::zero(); params.n_polys()]
+    let session = SessionId::derive("nowhere", 0, &[0; 32]);
+    let mut rng = ChaCha20Rng::from_seed([0; 32]);
+    let vector = match params.shape() {
+        Shape::Peeling(peeling) => {
+            peeling::encode_at(&Label::random(&mut rng), peeling, params, &session, &[])
+        }
+        Shape::Sketch(sketch) => sketch::encode_at(&Point::random(&mut rng), sketch, params, &session, &[]),
+        Shape::Slots { schedule: Some(schedule), .. } => {
+            slots::encode(&Ticket::new(0), schedule, params, &session, &[]).map(|filled| filled.vector)
+        }
+        Shape::Slots { schedule: None, .. } => Ok(vec![PlainPoly::zero(); params.n_polys()]),
+    };
+    // The compiler must not see that the vector goes unused.
+    keep(vector.expect("an empty message fits every channel"), black_box(0))
+}
+
+/// The vector with `mask` over every coefficient.
+fn keep(mut vector: Vec<PlainPoly>, mask: u64) -> Vec<PlainPoly> {
+    vector.iter_mut().flat_map(PlainPoly::coefficients_mut).for_each(|cell| *cell &= mask);
+    vector
 }
 
 /// The messages of a round from the sum of all vectors, sorted by their bytes.

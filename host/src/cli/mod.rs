@@ -3,17 +3,20 @@
 //! Results go to stdout, for people or with `--json` for programs; progress and errors go to stderr only. An error
 //! is at most three lines and says what to change. Exit codes: [`Exit`].
 
+mod bench;
 pub mod demo;
 pub mod progress;
+pub mod simd;
 pub mod terminal;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use std::io;
 use std::process::ExitCode;
 
 /// Anonymous broadcast: real messages in, the same messages out, unlinked from their senders. Not audited.
 #[derive(Parser)]
-#[command(name = "panetiere", version)]
+#[command(name = "panetiere", version, after_help = simd::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -23,6 +26,9 @@ struct Cli {
 enum Command {
     /// Run a whole round in this process, check what comes out, then run it again with a server that lies
     Demo(demo::args::Args),
+    /// Measure a round or the arithmetic under it on this machine
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 /// How a run of the program ended.
@@ -48,20 +54,39 @@ impl From<Exit> for ExitCode {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(Cli { command: Command::Demo(args) }) => demo::execute(&args).into(),
-        Err(error) => explain(&error).into(),
+    let exit = match Cli::try_parse() {
+        Ok(Cli { command }) => execute(&command),
+        Err(error) => explain(&error),
+    };
+    exit.into()
+}
+
+fn execute(command: &Command) -> Exit {
+    let simd = match simd::from_environment() {
+        Ok(simd) => simd,
+        Err(error) => {
+            terminal::print_error(&error.to_string());
+            return Exit::Usage;
+        }
+    };
+    match command {
+        Command::Demo(args) => demo::execute(args, simd),
+        Command::Bench(command) => bench::execute(command, simd),
     }
 }
 
 /// Prints what clap has to say: help and version in full, an error in at most three lines.
 fn explain(error: &clap::Error) -> Exit {
     match error.kind() {
-        // Nobody is left to tell if stdout or stderr is closed.
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = error.print();
-            Exit::Ok
-        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print() {
+            // As with any result: a reader that has gone away is no error, a full disk is.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                terminal::print_error(&format!("cannot write to stdout: {error}"));
+                Exit::Failed
+            }
+            _ => Exit::Ok,
+        },
+        // Nobody is left to tell if stderr is closed.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             Exit::Usage

@@ -3,7 +3,9 @@
 use super::encoding::Encoding;
 use super::error::ChannelError;
 use crate::codec::pack;
-use crate::codec::slots::{Reservation, SLOT_FRAME_SYMBOLS, Schedule, SlotLayout, allocate};
+use crate::codec::slots::{
+    RESERVATION_BYTES, Reservation, SLOT_FRAME_SYMBOLS, Schedule, SlotLayout, allocate,
+};
 use crate::mse::{MSE_MODULUS, MseParams};
 use crate::prony::{DEFAULT_SLACK, PRONY_PRIME, PronyParams};
 use crate::wire::Decode;
@@ -16,10 +18,11 @@ const _: () = assert!(FRAME_SYMBOLS == SLOT_FRAME_SYMBOLS, "every encoding frame
 /// An encoding, sized for a number of clients and a message length. Both sides hold the same one.
 ///
 /// Slots are sized like every other encoding, so that the length of a vector is known before anybody reserves.
-/// They take two rounds. In the first, clients send requests ([`Ticket::request`](crate::codec::slots::Ticket::request))
-/// through a channel of another encoding, made for messages of
-/// [`RESERVATION_BYTES`](crate::codec::slots::RESERVATION_BYTES); what comes out of it gives everybody the same
-/// schedule ([`with_tickets`](Self::with_tickets)), which the second round needs.
+/// They take two rounds, each with parameters of its own. In the first, clients that have a message send
+/// [`Ticket::request`](crate::codec::slots::Ticket::request) through the [`ticket_channel`](Self::ticket_channel), the
+/// others cover. What comes out of it gives everybody the same schedule ([`with_tickets`](Self::with_tickets)), which
+/// the second round needs: [`encode_in_slot`](super::encode_in_slot) for those that have a message, cover for the
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelParams {
     shape: Shape,
@@ -100,6 +103,18 @@ impl ChannelParams {
                 .map(|layout| Shape::Slots { layout, schedule: None }),
         };
         Ok(Self { shape: shape.ok_or(too_large)?, rho, max_message_bytes })
+    }
+
+    /// The channel for the tickets of these slots: peeling, in which a few lost tickets do not cost the others theirs,
+    /// for messages of [`RESERVATION_BYTES`].
+    ///
+    /// # Errors
+    /// `NotSlots` if this is another encoding; `TooLarge` for more clients than peeling has shapes for.
+    pub fn ticket_channel(&self) -> Result<Self, ChannelError> {
+        match self.shape {
+            Shape::Slots { .. } => Self::for_messages(Encoding::Peeling, self.rho, RESERVATION_BYTES),
+            Shape::Peeling(_) | Shape::Sketch(_) => Err(ChannelError::NotSlots { encoding: self.encoding() }),
+        }
     }
 
     /// This channel with its slots allocated. `messages` is what came out of the tickets' round, in any order

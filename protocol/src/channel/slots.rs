@@ -7,30 +7,57 @@
 
 use super::{ChannelError, ChannelParams, CheckKey, Encoding, Recovered, message_symbols, read};
 use crate::codec::CodecError;
-use crate::codec::slots::{Schedule, Slot, Ticket, decode_ranges, encode_at};
+use crate::codec::slots::{Schedule, Slot, Ticket, decode_ranges};
 use crate::ids::SessionId;
 use crate::plaintext::PlainPoly;
+use subtle::{ConditionallySelectable, ConstantTimeGreater};
 use zeroize::Zeroizing;
 
-/// The vector of a message in the slot of a ticket.
+/// Whether a message is in the vector that was made for it. The vector is posted in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a message that is not in the vector was not sent"]
+pub enum Placed {
+    /// The ticket has no slot: its request was refused, or did not come through. Try again in another round.
+    NoSlot,
+    /// The message is in its slot.
+    Sent,
+    /// The message is longer than what the ticket reserved.
+    TooLong,
+}
+
+/// A vector with a message in a slot.
+pub(super) struct Filled {
+    pub vector: Vec<PlainPoly>,
+    /// What has yet to be put over every coefficient: all ones, or 0 if the message was not placed.
+    pub mask: u64,
+    pub placed: Placed,
+}
+
+/// The vector of a message in the slot of a ticket. One path, whether there is such a slot or not.
 pub(super) fn encode(
     ticket: &Ticket,
     schedule: &Schedule,
     params: &ChannelParams,
     session: &SessionId,
     payload: &[u8],
-) -> Result<Vec<PlainPoly>, ChannelError> {
-    let claim = schedule.claim(ticket)?;
-    let max = usize::try_from(claim.bytes()).expect("a slot is shorter than its vector");
-    if payload.len() > max {
-        return Err(ChannelError::MessageTooLong { len: payload.len(), max });
-    }
+) -> Result<Filled, ChannelError> {
     let message = message_symbols(payload, params.max_message_bytes())?;
+    let claim = schedule.find(ticket);
+    let too_long = (payload.len() as u64).ct_gt(&claim.bytes());
     let label = Zeroizing::new([claim.start(), claim.bytes()]);
     let mut frame = Zeroizing::new(Vec::with_capacity(1 + message.len()));
     frame.push(CheckKey::new(session).symbol(Encoding::Slots, &*label, &message));
     frame.extend_from_slice(&message);
-    Ok(encode_at(&claim, &frame, schedule)?)
+    // Only a message that is too long leaves anything behind the end of its slot.
+    let (vector, _, found) = schedule.place(&claim, &frame);
+    let mask = u64::conditional_select(&0, &u64::MAX, found & !too_long);
+    // The vector is made; what became of the message is for its sender only.
+    let placed = match (bool::from(found), bool::from(too_long)) {
+        (false, _) => Placed::NoSlot,
+        (true, false) => Placed::Sent,
+        (true, true) => Placed::TooLong,
+    };
+    Ok(Filled { vector, mask, placed })
 }
 
 /// The messages of a sum; with an error, those of the undamaged slots.

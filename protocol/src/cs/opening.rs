@@ -51,23 +51,25 @@ impl fmt::Debug for FreshOpening {
     }
 }
 
-/// Turns a packing error into one about the field that starts at the reader.
-pub(crate) fn unpack_fault(reader: &Reader<'_>, what: &'static str, error: PackError) -> DecodeError {
-    debug_assert!(matches!(error, PackError::OutOfRange { .. }), "lengths are taken from the layout");
-    reader.fault(what, DecodeErrorKind::OutOfRange)
+/// Reads one packed field; whatever is wrong with it is a fault where the field starts.
+fn packed<T>(
+    reader: &mut Reader<'_>,
+    len: usize,
+    what: &'static str,
+    unpack: impl FnOnce(&[u8]) -> Result<T, PackError>,
+) -> Result<T, DecodeError> {
+    let refused = reader.fault(what, DecodeErrorKind::OutOfRange);
+    unpack(reader.take(len, what)?).map_err(|_| refused)
 }
 
 impl DecodeWith<CsParams> for FreshOpening {
     fn decode_with(params: &CsParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (cs, hvc) = (params.lattice.cs(), &params.lattice.hvc);
         let seed = reader.array("opening seed")?;
-        let share = cs
-            .unpack(reader.take(cs.packed_len(), "key share")?)
-            .map_err(|e| unpack_fault(reader, "key share", e))?;
+        let share = packed(reader, cs.packed_len(), "key share", |bytes| cs.unpack(bytes))?;
         let mut siblings = Vec::with_capacity(params.depth());
         for _ in 0..params.depth() {
-            let bytes = reader.take(hvc.packed_len(), "sibling")?;
-            siblings.push(hvc.unpack(bytes).map_err(|e| unpack_fault(reader, "sibling", e))?);
+            siblings.push(packed(reader, hvc.packed_len(), "sibling", |bytes| hvc.unpack(bytes))?);
         }
         Ok(Self { seed, share, siblings })
     }
@@ -139,8 +141,8 @@ impl AggregatedOpening {
 impl DecodeWith<SummedLayout> for AggregatedOpening {
     fn decode_with(layout: &SummedLayout, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut poly = |bound, what| {
-            let bytes = reader.take(packed_len(short_width(bound)), what)?;
-            ShortPoly::unpack(bytes, bound).map_err(|e| unpack_fault(reader, what, e))
+            let len = packed_len(short_width(bound));
+            packed(reader, len, what, |bytes| ShortPoly::unpack(bytes, bound))
         };
         let mut row = |count: usize, bound, what| -> Result<Vec<ShortPoly>, DecodeError> {
             (0..count).map(|_| poly(bound, what)).collect()
@@ -159,6 +161,8 @@ impl DecodeWith<SummedLayout> for AggregatedOpening {
 /// A running sum of verified openings of one leaf. Secret until the set is closed; wiped on drop.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct OpeningSum {
+    /// The leaf, once there is an opening.
+    index: Option<u16>,
     r: Vec<ShortPoly>,
     u: Vec<ShortPoly>,
     levels: Vec<Level>,
@@ -169,6 +173,7 @@ impl OpeningSum {
     /// The empty sum.
     pub fn new(params: &CsParams) -> Self {
         Self {
+            index: None,
             r: vec![ShortPoly::zero(); params.lattice.set.kappa],
             u: vec![ShortPoly::zero(); LEAF_DIGITS],
             levels: vec![Level::zero(); params.depth()],
@@ -182,15 +187,31 @@ impl OpeningSum {
     }
 
     /// Adds an opening.
+    ///
+    /// # Panics
+    /// If it is of another leaf than those in the sum, or of a tree of another depth.
     pub fn add(&mut self, opening: &VerifiedOpening) {
+        self.assert_addable(opening);
+        self.index = Some(opening.index);
         self.combine(opening, ShortPoly::add_assign, Level::add_assign);
         self.count += 1;
     }
 
     /// Takes off an opening that was added before.
+    ///
+    /// # Panics
+    /// If the sum is empty, or its leaf or depth another.
     pub fn subtract(&mut self, opening: &VerifiedOpening) {
+        assert!(self.count > 0, "nothing was added");
+        self.assert_addable(opening);
         self.combine(opening, ShortPoly::sub_assign, Level::sub_assign);
         self.count -= 1;
+    }
+
+    /// Only openings of one leaf of one tree add up to something that opens.
+    fn assert_addable(&self, opening: &VerifiedOpening) {
+        assert_eq!(opening.index, self.index.unwrap_or(opening.index), "a sum is over openings of one leaf");
+        assert_eq!(opening.levels.len(), self.levels.len(), "a sum is over openings of one shape");
     }
 
     fn combine(
@@ -205,7 +226,12 @@ impl OpeningSum {
     }
 
     /// The transported form of the sum of leaf `index`.
+    ///
+    /// # Panics
+    /// If the sum is empty or of another leaf.
     pub fn finish(&self, index: u16) -> AggregatedOpening {
+        assert!(self.count > 0, "an empty sum opens nothing");
+        assert_eq!(self.index, Some(index), "the leaf that was summed");
         let path = self.levels.iter().enumerate().map(|(height, level)| {
             let mut sent = level.transported(index >> height & 1 == 1).cloned();
             std::array::from_fn(|_| sent.next().expect("a level transports five polynomials"))

@@ -8,7 +8,7 @@ use super::params::ProtocolParams;
 use crate::bulletin::{ClientBulletinEntry, Envelope, Mode, PostStatement, SignedPost, env_root};
 use crate::cs::{Commitment, FreshOpening};
 use crate::fault::{Attribution, Fault};
-use crate::ids::{CiphertextDigest, ClientId, RootDigest, ServerId, SessionId};
+use crate::ids::{ClientId, RootDigest, ServerId, SessionId};
 use crate::kahe::{KaheError, Key, fork};
 use crate::pke::{self, EnvelopeContext};
 use crate::plaintext::PlainPoly;
@@ -126,12 +126,13 @@ pub fn seal_openings(
         return Err(ClientRoundError::Servers { servers: params.servers(), position });
     }
     let seeds: Vec<_> = servers.iter().map(|_| fork(rng)).collect();
+    // The seeds by reference: moved out, they would stay behind in the vector's memory.
     let seal = |((opening, (server, key)), seed): ((&FreshOpening, &(ServerId, pke::PublicKey)), _)| {
-        let seed: zeroize::Zeroizing<[u8; 32]> = seed;
+        let seed: &zeroize::Zeroizing<[u8; 32]> = seed;
         let context = envelope_context(params, session, client, *server, root);
-        pke::seal(&mut ChaCha20Rng::from_seed(*seed), key, &context, &opening.to_bytes(params.cs()))
+        pke::seal(&mut ChaCha20Rng::from_seed(**seed), key, &context, &opening.to_bytes(params.cs()))
     };
-    Ok(openings.par_iter().zip(servers).zip(seeds).map(seal).collect())
+    Ok(openings.par_iter().zip(servers).zip(&seeds).map(seal).collect())
 }
 
 pub(super) fn envelope_context(
@@ -176,23 +177,7 @@ pub fn run_client_round(
     let sealed = seal_openings(rng, params, session, client_id, root, &openings, servers)?;
     let keys = servers.iter().map(|(_, key)| key.digest());
     let (env_root, envelopes) = env_root(client_id, keys.zip(sealed));
-    let statement = PostStatement {
-        deployment: *params.deployment(),
-        epoch: *params.epoch(),
-        session: *session,
-        client: client_id,
-        crs: *params.crs_digest(),
-        mode: params.mode(),
-        roots: vec![root],
-        ciphertext: ciphertext_digest(&ciphertext),
-        ciphertext_len: u64::try_from(ciphertext.len()).expect("a length fits 64 bits"),
-        envelopes: env_root,
-    };
+    let statement = PostStatement::direct(params, session, client_id, &commitment, &ciphertext, env_root);
     let signed = SignedPost::sign(statement, signing_key);
     Ok(ClientRound { client_id, post: ClientBulletinEntry { signed, commitment, ciphertext }, envelopes })
-}
-
-/// BLAKE3 of a packed ciphertext.
-pub(super) fn ciphertext_digest(ciphertext: &[u8]) -> CiphertextDigest {
-    CiphertextDigest::from_digest(blake3::hash(ciphertext).into())
 }

@@ -1,15 +1,21 @@
 //! A server's part of a round: open and verify each envelope as it arrives, sum over the canonical set, answer once.
 //!
 //! Nothing is summed that was not verified, so a server can always open what it publishes: a client's bad opening is
-//! that client's fault and shows on arrival. A [`ServerRound`] answers one canonical set; the durable form of that
-//! rule, across crashes and restarts, is the host's.
+//! that client's fault and shows on arrival. A [`ServerIdentity`] answers one canonical set a session, through however
+//! many [`ServerRound`]s; the durable form of that rule, across crashes and restarts, is the host's.
 
 use super::client::envelope_context;
 use super::params::ProtocolParams;
-use crate::bulletin::{CanonicalSet, Envelope, ServerBulletinEntry, SumClaim, VerifiedPost};
+use crate::bulletin::{
+    CanonicalSet, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim, VerifiedPost,
+    posts_digest,
+};
 use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, EnvelopeKeyDigest, RootDigest, ServerId, SessionId, SetDigest, tagged_sha256};
+use crate::ids::{
+    ClientId, EnvelopeKeyDigest, EpochDigest, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
+    tagged_sha256,
+};
 use crate::pke::{self, OpenError};
 use crate::sig::SigningKey;
 use crate::wire::{DecodeError, DecodeWith};
@@ -17,17 +23,70 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// A server's keys.
+/// A server's keys in one epoch: those that the epoch's document names for it, so that what clients seal to is what
+/// this server opens. It remembers what it has answered for each session, and answers nothing else for it.
 #[derive(Debug)]
 pub struct ServerIdentity {
+    id: ServerId,
+    epoch: EpochDigest,
+    envelope_key: pke::PrivateKey,
+    signing_key: SigningKey,
+    answers: Mutex<BTreeMap<SessionId, SumClaim>>,
+}
+
+impl ServerIdentity {
+    /// Holds a server's keys against the epoch's document. A server with other keys than the published ones could open
+    /// nothing and would find every honest client at fault.
+    ///
+    /// # Errors
+    /// `ForeignKeys` unless the document names both keys for this server.
+    pub fn new(
+        id: ServerId,
+        envelope_key: pke::PrivateKey,
+        signing_key: SigningKey,
+        epoch: &Epoch,
+    ) -> Result<Self, EpochError> {
+        let own = |named: &&EpochServer| {
+            named.identity == signing_key.verifying_key() && named.envelope_key == envelope_key.public_key()
+        };
+        match epoch.server(id).filter(own) {
+            Some(_) => {
+                Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers: Mutex::default() })
+            }
+            None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
+        }
+    }
+
     /// Its place in the epoch.
-    pub id: ServerId,
+    pub const fn id(&self) -> ServerId {
+        self.id
+    }
+
     /// What opens the envelopes of this epoch.
-    pub envelope_key: pke::PrivateKey,
+    pub const fn envelope_key(&self) -> &pke::PrivateKey {
+        &self.envelope_key
+    }
+
     /// What signs its sums.
-    pub signing_key: SigningKey,
+    pub const fn signing_key(&self) -> &SigningKey {
+        &self.signing_key
+    }
+
+    /// Takes down what is about to be answered, unless this session has another answer.
+    fn commit(&self, claim: &SumClaim) -> Result<(), ServerRoundError> {
+        // Nothing panics while the lock is held, and a poisoned map is still the truth about what was answered.
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = *answers.entry(claim.session).or_insert(*claim);
+        if answered.set != claim.set {
+            return Err(ServerRoundError::AlreadyAnswered { answered: answered.set, asked: claim.set });
+        }
+        if answered != *claim {
+            return Err(ServerRoundError::OtherPosts { answered: answered.posts, asked: claim.posts });
+        }
+        Ok(())
+    }
 }
 
 /// An envelope was not taken.
@@ -48,6 +107,12 @@ pub enum EnvelopeFault {
         /// What is wrong with it.
         #[source]
         source: OpeningError,
+    },
+    /// This server has answered its set: nothing is added any more.
+    #[error("the envelope of client {client} came after this session was answered")]
+    Closed {
+        /// The client.
+        client: ClientId,
     },
     /// The sealed bytes are no opening.
     #[error("the opening of client {client} does not parse")]
@@ -100,6 +165,18 @@ pub enum EnvelopeFault {
         /// Whose envelope it is.
         found: ClientId,
     },
+    /// This server holds the keys of another epoch than the round's: it must not complain about anybody.
+    #[error("server {server} holds the keys of another epoch than this round's")]
+    WrongEpoch {
+        /// The server.
+        server: ServerId,
+    },
+    /// The post was checked under the parameters of another round: what its client signed is right there.
+    #[error("the post of client {client} was checked under other parameters than this round's")]
+    WrongParams {
+        /// The client.
+        client: ClientId,
+    },
     /// The envelope is for another server.
     #[error("an envelope for server {found} reached server {expected}")]
     WrongServer {
@@ -121,12 +198,15 @@ impl Fault for EnvelopeFault {
         match self {
             Self::AlreadyReceived { .. } => "envelope_already_received",
             Self::BadOpening { .. } => "envelope_bad_opening",
+            Self::Closed { .. } => "envelope_closed",
             Self::MalformedOpening { .. } => "envelope_malformed_opening",
             Self::NotInPost { .. } => "envelope_not_in_post",
             Self::SelfTest { .. } => "envelope_self_test",
             Self::StaleKey { .. } => "envelope_stale_key",
             Self::Unopenable { .. } => "envelope_unopenable",
             Self::WrongClient { .. } => "envelope_wrong_client",
+            Self::WrongEpoch { .. } => "envelope_wrong_epoch",
+            Self::WrongParams { .. } => "envelope_wrong_params",
             Self::WrongServer { .. } => "envelope_wrong_server",
             Self::WrongSession { .. } => "envelope_wrong_session",
         }
@@ -139,11 +219,12 @@ impl Fault for EnvelopeFault {
             | Self::MalformedOpening { client, .. }
             | Self::StaleKey { client, .. }
             | Self::Unopenable { client, .. } => Attribution::Client(*client),
-            Self::SelfTest { .. } => Attribution::Operator,
-            Self::AlreadyReceived { .. } | Self::WrongClient { .. } | Self::WrongSession { .. } => {
-                Attribution::Caller
-            }
-            Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
+            Self::SelfTest { .. } | Self::WrongEpoch { .. } => Attribution::Operator,
+            Self::AlreadyReceived { .. }
+            | Self::WrongClient { .. }
+            | Self::WrongParams { .. }
+            | Self::WrongSession { .. } => Attribution::Caller,
+            Self::Closed { .. } | Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
         }
     }
 
@@ -189,6 +270,14 @@ pub enum ServerRoundError {
         /// The first such client.
         client: ClientId,
     },
+    /// This session was answered over the same clients, but over another post of at least one of them.
+    #[error("this session was answered over posts {answered}; it will not be answered over {asked}")]
+    OtherPosts {
+        /// The posts answered.
+        answered: PostsDigest,
+        /// The posts asked for.
+        asked: PostsDigest,
+    },
 }
 
 impl Fault for ServerRoundError {
@@ -199,15 +288,17 @@ impl Fault for ServerRoundError {
             Self::BelowFloor { .. } => "server_below_floor",
             Self::Envelope(fault) => fault.code(),
             Self::MissingClient { .. } => "server_missing_client",
+            Self::OtherPosts { .. } => "server_other_posts",
         }
     }
 
     fn attribution(&self) -> Attribution {
         match self {
             Self::Envelope(fault) => fault.attribution(),
-            Self::AboveMax { .. } | Self::AlreadyAnswered { .. } | Self::BelowFloor { .. } => {
-                Attribution::Operator
-            }
+            Self::AboveMax { .. }
+            | Self::AlreadyAnswered { .. }
+            | Self::BelowFloor { .. }
+            | Self::OtherPosts { .. } => Attribution::Operator,
             Self::MissingClient { .. } => Attribution::Nobody,
         }
     }
@@ -216,7 +307,10 @@ impl Fault for ServerRoundError {
         match self {
             Self::Envelope(fault) => fault.retry(),
             Self::MissingClient { .. } => Retry::SameRequest,
-            Self::AboveMax { .. } | Self::AlreadyAnswered { .. } | Self::BelowFloor { .. } => Retry::Never,
+            Self::AboveMax { .. }
+            | Self::AlreadyAnswered { .. }
+            | Self::BelowFloor { .. }
+            | Self::OtherPosts { .. } => Retry::Never,
         }
     }
 }
@@ -232,6 +326,9 @@ pub fn unseal_opening(
     post: &VerifiedPost,
     envelope: &Envelope,
 ) -> Result<(FreshOpening, VerifiedOpening), EnvelopeFault> {
+    if identity.epoch != *params.epoch() {
+        return Err(EnvelopeFault::WrongEpoch { server: identity.id });
+    }
     let client = post.client();
     if envelope.client != client {
         return Err(EnvelopeFault::WrongClient { expected: client, found: envelope.client });
@@ -240,6 +337,10 @@ pub fn unseal_opening(
         return Err(EnvelopeFault::WrongServer { expected: identity.id, found: envelope.server });
     }
     let statement = post.statement();
+    let stated = (statement.deployment, statement.epoch, statement.crs, statement.mode);
+    if stated != (*params.deployment(), *params.epoch(), *params.crs_digest(), params.mode()) {
+        return Err(EnvelopeFault::WrongParams { client });
+    }
     if !envelope.is_under(&statement.envelopes, params.servers()) {
         return Err(EnvelopeFault::NotInPost { client });
     }
@@ -304,7 +405,7 @@ impl ServerRound {
     /// Opens, verifies and adds one client's envelope.
     ///
     /// # Errors
-    /// As [`unseal_opening`], and `AlreadyReceived` or `WrongSession`. The sum is then unchanged.
+    /// As [`unseal_opening`], and `AlreadyReceived`, `Closed` or `WrongSession`. The sum is then unchanged.
     pub fn receive(&mut self, post: &VerifiedPost, envelope: &Envelope) -> Result<(), EnvelopeFault> {
         let unsealed = unseal_opening(&self.identity, &self.params, post, envelope);
         self.add(post, unsealed)
@@ -320,7 +421,10 @@ impl ServerRound {
         if post.statement().session != self.session {
             return Err(EnvelopeFault::WrongSession { client });
         }
-        if self.received.contains_key(&client) || self.answered.is_some() {
+        if self.answered.is_some() {
+            return Err(EnvelopeFault::Closed { client });
+        }
+        if self.received.contains_key(&client) {
             return Err(EnvelopeFault::AlreadyReceived { client });
         }
         let (opening, verified) = unsealed?;
@@ -329,12 +433,35 @@ impl ServerRound {
         Ok(())
     }
 
+    /// The root, as a digest, that a client's received envelope opens.
+    ///
+    /// A client may sign two statements for one session. The log has one of them, and the recipient adds that one's
+    /// root; a server that summed the other would be named for it. So before closing, whoever reads the log compares
+    /// this with the log's statement of every canonical client, and [`withdraw`](Self::withdraw)s what differs.
+    pub fn received(&self, client: ClientId) -> Option<&RootDigest> {
+        self.received.get(&client).map(|(_, root)| root)
+    }
+
+    /// Takes a client's envelope off the sum, so that the one that belongs to the log's statement can be received.
+    /// Returns whether there was one; after the answer nothing changes any more.
+    pub fn withdraw(&mut self, client: ClientId) -> bool {
+        self.answered.is_none() && self.take_off(client)
+    }
+
+    fn take_off(&mut self, client: ClientId) -> bool {
+        let Some((opening, root)) = self.received.remove(&client) else { return false };
+        let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
+        self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+        true
+    }
+
     /// The signed sum over the canonical set: what came but is not in the set is taken off again.
     ///
-    /// One set per round object: asked again for the same set it gives the same answer, for another it refuses.
+    /// Every envelope has to be the one of the log's statement: see [`received`](Self::received).
+    /// One set a session and identity: asked again for the same set it gives the same answer, for another it refuses.
     ///
     /// # Errors
-    /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive), `AlreadyAnswered`.
+    /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive), `AlreadyAnswered`, `OtherPosts`.
     pub fn close(&mut self, canonical: &CanonicalSet) -> Result<ServerBulletinEntry, ServerRoundError> {
         let asked = canonical.digest();
         if let Some(entry) = &self.answered {
@@ -355,13 +482,7 @@ impl ServerRound {
         if let Some(&client) = canonical.clients().iter().find(|client| !self.received.contains_key(client)) {
             return Err(ServerRoundError::MissingClient { client });
         }
-        let surplus: Vec<ClientId> =
-            self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
-        for client in surplus {
-            let (opening, root) = self.received.remove(&client).expect("its key was just listed");
-            let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
-            self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
-        }
+        let summed = self.received.iter().filter(|(client, _)| canonical.contains(**client));
         let claim = SumClaim {
             deployment: *self.params.deployment(),
             epoch: *self.params.epoch(),
@@ -369,8 +490,15 @@ impl ServerRound {
             crs: *self.params.crs_digest(),
             server: self.identity.id,
             set: asked,
+            posts: posts_digest(summed.map(|(client, (_, root))| (client, root))),
             clients: got,
         };
+        self.identity.commit(&claim)?;
+        let surplus: Vec<ClientId> =
+            self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
+        for client in surplus {
+            self.take_off(client);
+        }
         let opening = self.sum.finish(self.identity.id.0);
         let entry = ServerBulletinEntry::sign(claim, opening, &self.params, &self.identity.signing_key);
         self.answered = Some(entry.clone());

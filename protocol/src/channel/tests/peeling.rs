@@ -147,6 +147,24 @@ fn a_stall_returns_every_other_message() {
     assert_eq!(result.as_ref().unwrap_err().to_string(), "5 messages came out of the sum, 2 did not");
     assert!(format!("{result:?}").contains("Recovered(5 messages)"), "{result:?}");
     assert_stalled(result, &rest, Some(2));
+    let delivery = deliver(&params, &session(0), &sum(&params, &vectors)).unwrap();
+    assert_eq!(format!("{delivery:?}"), "Delivery(5 messages, missing: Messages(2))");
+    assert_eq!(delivery, Delivery { messages: sorted(rest), missing: Missing::Messages(2) });
+}
+
+#[test]
+fn cover_is_made_like_a_message() {
+    let params = params(20, 3000);
+    let (mut random, session) = (rng(9), session(0));
+    let mut made = |payload: &[u8]| {
+        allocation_counter::measure(|| {
+            drop(encode_message(&mut random, &params, &session, payload).unwrap());
+        })
+    };
+    let (empty, full) = (made(b""), made(&[7; 3000]));
+    let nothing = allocation_counter::measure(|| drop(cover(&params)));
+    assert_eq!((nothing, nothing), (empty, full));
+    assert!(cover(&params).iter().all(|poly| *poly == PlainPoly::zero()));
 }
 
 #[test]
@@ -277,5 +295,7 @@ proptest! {
         vectors.push(PlainPoly::from_scalars(&scalars));
         let error = decode(&params, &sum(&params, &vectors)).unwrap_err();
         prop_assert!(matches!(error, ChannelError::PeelStalled { missing: None, .. }), "{:?}", error);
+        let delivery = deliver(&params, &session(0), &sum(&params, &vectors)).unwrap();
+        prop_assert_eq!(delivery, Delivery { messages: vec![], missing: Missing::Unknown });
     }
 }

@@ -17,7 +17,9 @@ fn scheduled(rho: usize, bytes: usize, requests: &[(u64, u32)]) -> ChannelParams
 }
 
 fn fill(params: &ChannelParams, ticket: u64, payload: &[u8]) -> Vec<PlainPoly> {
-    encode_in_slot(&Ticket::new(ticket), params, &session(0), payload).unwrap()
+    let (vector, placed) = encode_in_slot(&Ticket::new(ticket), params, &session(0), payload).unwrap();
+    assert_eq!(placed, Placed::Sent);
+    vector
 }
 
 /// The message of a ticket, counted from 1.
@@ -66,7 +68,9 @@ fn the_python_oracle_writes_the_same_frame() {
         serde_json::from_str(include_str!("../../../params/encodings_oracle.json")).unwrap();
     let params = scheduled(oracle.clients, oracle.max_bytes, &oracle.requests);
     let payload = data_encoding::HEXLOWER.decode(oracle.payload.as_bytes()).unwrap();
-    let vector = encode_in_slot(&Ticket::new(oracle.ticket), &params, &session(7), &payload).unwrap();
+    let ticket = Ticket::new(oracle.ticket);
+    let (vector, placed) = encode_in_slot(&ticket, &params, &session(7), &payload).unwrap();
+    assert_eq!(placed, Placed::Sent);
     let mut expected = vec![0; 2048];
     expected[oracle.start..][..oracle.frame.len()].copy_from_slice(&oracle.frame);
     assert_eq!(vector, PlainPoly::from_scalars(&expected));
@@ -91,6 +95,26 @@ fn vectors_have_the_specified_sizes() {
         let refused = ChannelParams::for_symbols(Encoding::Slots, rho, symbols);
         assert_eq!(refused, Err(ChannelError::TooLarge { rho, symbols }));
     }
+}
+
+#[test]
+fn tickets_have_a_channel_of_their_own() {
+    let tickets = params(300, 16_384).ticket_channel().unwrap();
+    assert_eq!((tickets.encoding(), tickets.capacity()), (Encoding::Peeling, 300));
+    assert_eq!(tickets.max_message_bytes(), RESERVATION_BYTES);
+    // 606 cells of 8 scalars: 3 of the head, 3 for 12 bytes, length and check.
+    assert_eq!(tickets.n_polys(), usize::div_ceil(606 * 8, 2048));
+    let refused = params(1001, 1).ticket_channel();
+    assert_eq!(refused, Err(ChannelError::TooLarge { rho: 1001, symbols: 3 }));
+}
+
+/// A ticket that has no slot must not end up in the slot of 0 bytes at coefficient 0.
+#[test]
+fn no_slot_is_not_the_empty_slot_at_the_front() {
+    let params = scheduled(4, 20, &[(1, 0)]);
+    let none = Ok((vec![PlainPoly::zero()], Placed::NoSlot));
+    assert_eq!(encode_in_slot(&Ticket::new(2), &params, &session(0), b""), none);
+    assert_eq!(encode_in_slot(&Ticket::new(2), &params, &session(0), b"bread"), none);
 }
 
 /// Both sub-rounds, for 40 clients of which some send nothing, with either encoding for the tickets.
@@ -128,7 +152,7 @@ fn two_rounds_carry_messages_of_all_lengths() {
         let vectors: Vec<Vec<PlainPoly>> = clients
             .iter()
             .map(|client| match client {
-                Some((ticket, payload)) => encode_in_slot(ticket, &params, &session(2), payload).unwrap(),
+                Some((ticket, payload)) => encode_in_slot(ticket, &params, &session(2), payload).unwrap().0,
                 None => cover(&params),
             })
             .collect();
@@ -166,6 +190,9 @@ fn two_clients_in_one_slot_are_detected_and_not_mixed() {
         fill(&params, 3, b"three"),
     ];
     let honest = [b"one".to_vec(), b"three".to_vec()];
+    let delivery = deliver(&params, &session(0), &sum(&params, &vectors)).unwrap();
+    let missing = Missing::Slots(vec![place(&params, 2)]);
+    assert_eq!(delivery, Delivery { messages: honest.to_vec(), missing });
     assert_damaged(decode(&params, &sum(&params, &vectors)), &honest, &[place(&params, 2)]);
     // The same message twice.
     let vectors = [fill(&params, 1, b"one"), fill(&params, 1, b"one")];
@@ -271,13 +298,40 @@ fn unused_slots_are_no_messages_and_no_damage() {
 }
 
 #[test]
-fn more_than_was_reserved_is_refused_not_cut() {
-    let params = scheduled(4, 20, &[(1, 3)]);
-    let refused = |len| encode_in_slot(&Ticket::new(1), &params, &session(0), &vec![0; len]);
-    assert!(refused(3).is_ok());
+fn more_than_was_reserved_is_not_sent_and_not_cut() {
+    let params = scheduled(4, 20, &[(1, 3), (2, 20)]);
+    let placed = |len| encode_in_slot(&Ticket::new(1), &params, &session(0), &vec![7; len]);
+    assert_eq!(placed(3).unwrap().1, Placed::Sent);
     // Four bytes would fit the symbols of three.
-    for len in [4, 20, 21] {
-        assert_eq!(refused(len), Err(ChannelError::MessageTooLong { len, max: 3 }));
+    for len in [4, 20] {
+        assert_eq!(placed(len), Ok((vec![PlainPoly::zero()], Placed::TooLong)), "{len} bytes");
+    }
+    assert_eq!(placed(21), Err(ChannelError::MessageTooLong { len: 21, max: 20 }));
+}
+
+/// Cover, a message in the first, the last or a short slot, one that is too long, and one without a slot: the same
+/// allocations stand for the same path.
+#[test]
+fn cover_and_every_message_are_made_alike() {
+    let params = scheduled(40, 500, &[(1, 500), (2, 0), (3, 77), (4, 500)]);
+    let allocations = |ticket, len: usize, expected| {
+        let (payload, ticket, session) = (vec![7; len], Ticket::new(ticket), session(0));
+        allocation_counter::measure(|| {
+            let (_, placed) = encode_in_slot(&ticket, &params, &session, &payload).unwrap();
+            assert_eq!(placed, expected);
+        })
+    };
+    let nothing = allocation_counter::measure(|| drop(cover(&params)));
+    for (ticket, len, expected) in [
+        (1, 500, Placed::Sent),
+        (2, 0, Placed::Sent),
+        (3, 10, Placed::Sent),
+        (4, 500, Placed::Sent),
+        (3, 78, Placed::TooLong),
+        (5, 500, Placed::NoSlot),
+        (0, 0, Placed::NoSlot),
+    ] {
+        assert_eq!(allocations(ticket, len, expected), nothing, "ticket {ticket}, {len} bytes");
     }
 }
 
@@ -292,8 +346,8 @@ fn malicious_requests_cost_nobody_else_the_slot() {
     let tickets: Vec<u64> = params.schedule().unwrap().slots().iter().map(|slot| slot.ticket).collect();
     assert_eq!(tickets.iter().collect::<std::collections::BTreeSet<_>>(), [1, 2].iter().collect());
     for lost in [7, 8, 9] {
-        let refused = encode_in_slot(&Ticket::new(lost), &params, &session(0), &[]);
-        assert_eq!(refused, Err(ChannelError::SlotsFailed(CodecError::NoSlot)));
+        let sent = encode_in_slot(&Ticket::new(lost), &params, &session(0), &[]);
+        assert_eq!(sent, Ok((vec![PlainPoly::zero()], Placed::NoSlot)), "ticket {lost}");
     }
 }
 
@@ -312,6 +366,7 @@ fn slots_want_a_schedule_and_a_ticket_and_nothing_else_does() {
     for encoding in [Encoding::Sketch, Encoding::Peeling] {
         let params = ChannelParams::for_messages(encoding, 4, 20).unwrap();
         assert_eq!(params.with_tickets(&[]), Err(ChannelError::NotSlots { encoding }));
+        assert_eq!(params.ticket_channel(), Err(ChannelError::NotSlots { encoding }));
         assert_eq!(
             encode_in_slot(&ticket, &params, &session(0), &[]),
             Err(ChannelError::NotSlots { encoding })
@@ -368,6 +423,8 @@ proptest! {
         let mut random = rng(seed);
         let garbage: Vec<u64> = (0..2048).map(|_| random.next_u64() % (1 << 35)).collect();
         let total = sum(&params, &[fill(&params, 1, b"bread"), PlainPoly::from_scalars(&garbage)]);
+        let delivery = deliver(&params, &session(0), &total).unwrap();
+        prop_assert_eq!(delivery, Delivery { messages: vec![], missing: Missing::Slots(vec![0, 1, 2]) });
         assert_damaged(decode(&params, &total), &[], &[0, 1, 2]);
     }
 }
