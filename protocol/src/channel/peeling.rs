@@ -2,7 +2,7 @@
 
 use super::{ChannelError, ChannelParams, CheckKey, Recovered, message_symbols, read};
 use crate::ids::SessionId;
-use crate::mse::{ColumnKey, Element, Label, Mse, MseParams, Peeled, Rest};
+use crate::mse::{self, ColumnKey, Element, Label, Mse, MseParams, Peeled, Rest};
 use crate::plaintext::PlainPoly;
 
 /// The vector of a message under a label. Symbols: length, data, check.
@@ -16,9 +16,7 @@ pub(super) fn encode_at(
     let mut symbols = message_symbols(payload, params.max_message_bytes())?;
     let check = CheckKey::new(session).symbol(params.encoding(), label.symbols(), &symbols);
     symbols.push(check);
-    let mut cells = Mse::empty(*shape);
-    cells.insert_in_range(label, &symbols, &ColumnKey::new(session));
-    Ok(cells.to_polys())
+    Ok(mse::vector_in_range(shape, label, &symbols, &ColumnKey::new(session)))
 }
 
 /// The messages of a sum; with an error, those that came out.
