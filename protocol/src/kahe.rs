@@ -11,16 +11,16 @@ use crate::lattice::{CrsSeed, Lattice};
 use crate::plaintext::PlainPoly;
 use chipmunk::N;
 use chipmunk::params::ParameterSet;
+use chipmunk::ring::expand::{Expander, Stream};
 use chipmunk::ring::pack::PackError;
 use chipmunk::ring::sample::{self, Gaussian};
 use chipmunk::ring::switch::ModulusSwitch;
 use chipmunk::ring::{Coeff, Cs, Kahe, Ntt, Poly, RingContext, ShortPoly, Wire};
 use chipmunk::secret::Secret;
-use rand_chacha::ChaCha20Rng;
-use rand_core::{CryptoRng, SeedableRng};
+use rand_core::CryptoRng;
 use rayon::prelude::*;
 use std::sync::Arc;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Which plaintext modulus a round uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,43 +196,49 @@ impl KaheParams {
         message: &[PlainPoly],
         seed: &Zeroizing<[u8; 32]>,
     ) -> Result<Vec<u8>, KaheError> {
-        let in_range = |m: &PlainPoly| {
-            // The borrow of t - 1 - m, gathered over all coefficients: no branch on a message.
-            m.coefficients().iter().fold(0, |above, &m| above | ((self.t - 1).wrapping_sub(m) >> 63)) == 0
-        };
-        if message.len() != self.polys() || !message.iter().all(in_range) {
-            return Err(KaheError::MessageShape { expected: self.polys(), found: message.len() });
+        let shape = KaheError::MessageShape { expected: self.polys(), found: message.len() };
+        if message.len() != self.polys() {
+            return Err(shape);
         }
         let kahe = &self.lattice.kahe;
         let s = Zeroizing::new(kahe.forward(kahe.from_short(key.0.expose())));
-        let mut root = ChaCha20Rng::from_seed(**seed);
-        let seeds: Vec<Zeroizing<[u8; 32]>> = message.iter().map(|_| fork(&mut root)).collect();
+        let errors = Expander::new(seed, b"panetiere/kahe/errors/v1");
         let mut packed = vec![0; self.ciphertext_len()];
-        packed
+        let out_of_range = packed
             .par_chunks_exact_mut(self.lattice.wire_poly_len())
             .zip(&self.a)
             .zip(message)
-            // By reference: moved out, the seeds would stay behind in the vector's memory.
-            .zip(&seeds)
-            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, seed, out));
-        Ok(packed)
+            .zip(0..u32::MAX)
+            .with_min_len(POLYS_PER_TASK)
+            .map_init(Scratch::new, |scratch, (((out, a), m), index)| {
+                self.encrypt_poly(a, &s, m, errors.stream(index, 0), scratch, out)
+            })
+            .reduce(|| 0, |all, one| all | one);
+        if out_of_range == 0 { Ok(packed) } else { Err(shape) }
     }
 
+    /// Encrypts one polynomial, and returns zero if all its coefficients are below t.
     fn encrypt_poly(
         &self,
         a: &Poly<Kahe, Ntt>,
         s: &Poly<Kahe, Ntt>,
         message: &PlainPoly,
-        seed: &[u8; 32],
+        mut errors: Stream,
+        scratch: &mut Scratch,
         out: &mut [u8],
-    ) {
-        let Lattice { kahe, wire, .. } = &*self.lattice;
-        let error =
-            sample::gaussian(self.lattice.kernels(), Gaussian::Error, &mut ChaCha20Rng::from_seed(*seed));
-        let mask = Zeroizing::new(kahe.inverse(kahe.mul(a, s)));
-        let mut ciphertext = Poly::zero();
-        self.switch.encrypt(&mask, &error, message.coefficients(), &mut ciphertext);
-        wire.pack_into(&ciphertext, out);
+    ) -> u64 {
+        let Scratch { mask, error, ciphertext } = scratch;
+        // The borrow of t - 1 - m, gathered over all coefficients: no branch on a message.
+        let above = |above, &m: &u64| above | ((self.t - 1).wrapping_sub(m) >> 63);
+        let above = message.coefficients().iter().fold(0, above);
+        if above != 0 {
+            return above;
+        }
+        sample::gaussian_into(self.lattice.kernels(), Gaussian::Error, &mut errors, error);
+        self.lattice.kahe.product_into(a, s, mask);
+        self.switch.encrypt(mask, error, message.coefficients(), ciphertext);
+        self.lattice.wire.pack_into(ciphertext, out);
+        above
     }
 
     /// Opens a sum of ciphertexts with the sum of their keys: the sum of the messages modulo t.
@@ -260,6 +266,29 @@ impl KaheParams {
         opened.into_iter().collect()
     }
 }
+
+/// What encrypting one polynomial needs, kept from one to the next; what is secret is wiped at the end.
+struct Scratch {
+    mask: Poly<Kahe, Coeff>,
+    error: ShortPoly,
+    ciphertext: Poly<Wire, Coeff>,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Self { mask: Poly::zero(), error: ShortPoly::zero(), ciphertext: Poly::zero() }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.mask.zeroize();
+        self.error.zeroize();
+    }
+}
+
+/// Polynomials that one task encrypts: a few hundred microseconds' work.
+const POLYS_PER_TASK: usize = 16;
 
 /// A 32-byte seed of a child stream.
 pub(crate) fn fork(rng: &mut (impl CryptoRng + ?Sized)) -> Zeroizing<[u8; 32]> {

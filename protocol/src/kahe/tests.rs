@@ -5,7 +5,9 @@ use chipmunk::params::{P300, P1000};
 use chipmunk::ring::backend;
 use chipmunk::ring::pack::unpack_words;
 use proptest::prelude::*;
+use rand_chacha::ChaCha20Rng;
 use rand_core::Rng;
+use rand_core::SeedableRng;
 
 fn params(set: &'static ParameterSet, polys: u32, plaintext: Plaintext) -> KaheParams {
     let lattice = Arc::new(Lattice::new(set, backend::scalar()));
