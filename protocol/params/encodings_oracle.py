@@ -141,6 +141,9 @@ def examples():
             "capacity": capacity,
             "requests": requests,
             "beacon": beacon([ticket for ticket, _ in requests]),
+            "digest": tagged_sha256(
+                "panetiere/slots/schedule/v1", [words([capacity, max_bytes, *(word for ticket, size, start in slots for word in (ticket, size, start))])]
+            ).hex(),
             "slots": slots,
             "refused": refused,
             "payload": payload.hex(),

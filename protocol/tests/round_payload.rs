@@ -220,7 +220,8 @@ impl SlotRounds {
         let vectors = vectors_in(&self.ticket_channel, &self.ticket_net, 0, &requests);
         let out = delivery(&self.ticket_channel, &self.ticket_net, 0, &vectors, set);
         assert_eq!(out.missing, Missing::Nothing);
-        (tickets, self.slots.with_tickets(&out.messages).unwrap())
+        let announced = self.slots.with_tickets(&out.messages).unwrap().schedule().unwrap().digest();
+        (tickets, self.slots.with_agreed_tickets(&out.messages, &announced).unwrap())
     }
 
     /// The vectors of the second round, and what became of each message.

@@ -3,6 +3,7 @@
 use super::encoding::Encoding;
 use crate::codec::CodecError;
 use crate::fault::{Attribution, Fault};
+use crate::ids::ScheduleDigest;
 use crate::mse::MseError;
 use crate::prony::PronyError;
 use std::fmt;
@@ -83,6 +84,12 @@ pub enum ChannelError {
         /// The encoding.
         encoding: Encoding,
     },
+    /// The tickets at hand give other slots than those announced. To fill one of these would tell who did.
+    #[error("the tickets do not give the schedule {agreed}")]
+    OtherSchedule {
+        /// The announced schedule.
+        agreed: ScheduleDigest,
+    },
     /// Not every message came out of the sum: bad luck (once in 2^20 rounds), more messages than the channel
     /// is for, or a malformed vector. Those that came out are good.
     #[error(
@@ -140,6 +147,7 @@ impl Fault for ChannelError {
             Self::NoSchedule => "channel_no_schedule",
             Self::NonzeroPadding => "channel_nonzero_padding",
             Self::NotSlots { .. } => "channel_not_slots",
+            Self::OtherSchedule { .. } => "channel_other_schedule",
             Self::PeelStalled { .. } => "channel_peel_stalled",
             Self::PeelingFailed(source) => source.code(),
             Self::SketchFailed(source) => source.code(),
@@ -157,6 +165,8 @@ impl Fault for ChannelError {
             | Self::CountMismatch { .. }
             | Self::LengthOutOfRange { .. }
             | Self::NonzeroPadding
+            // Who altered which of the two, they do not say.
+            | Self::OtherSchedule { .. }
             | Self::PeelStalled { .. }
             | Self::SlotsDamaged { .. } => Attribution::Nobody,
             Self::MessageTooLong { .. }

@@ -6,6 +6,7 @@ use crate::codec::pack;
 use crate::codec::slots::{
     RESERVATION_BYTES, Reservation, SLOT_FRAME_SYMBOLS, Schedule, SlotLayout, allocate,
 };
+use crate::ids::ScheduleDigest;
 use crate::mse::{MSE_MODULUS, MseParams};
 use crate::prony::{DEFAULT_SLACK, PRONY_PRIME, PronyParams};
 use crate::wire::Decode;
@@ -20,9 +21,9 @@ const _: () = assert!(FRAME_SYMBOLS == SLOT_FRAME_SYMBOLS, "every encoding frame
 /// Slots are sized like every other encoding, so that the length of a vector is known before anybody reserves.
 /// They take two rounds, each with parameters of its own. In the first, clients that have a message send
 /// [`Ticket::request`](crate::codec::slots::Ticket::request) through the [`ticket_channel`](Self::ticket_channel), the
-/// others cover. What comes out of it gives everybody the same schedule ([`with_tickets`](Self::with_tickets)), which
-/// the second round needs: [`encode_in_slot`](super::encode_in_slot) for those that have a message, cover for the
-/// others.
+/// others cover. What comes out of it gives the schedule, which is announced with the second round; for that one
+/// everybody holds the channel [`with_agreed_tickets`](Self::with_agreed_tickets). Then clients that have a message use
+/// [`encode_in_slot`](super::encode_in_slot), the others cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelParams {
     shape: Shape,
@@ -117,7 +118,8 @@ impl ChannelParams {
         }
     }
 
-    /// This channel with its slots allocated. `messages` is what came out of the tickets' round, in any order
+    /// This channel with its slots allocated, for whoever announces the messages' round or reads its sum; a client takes
+    /// [`with_agreed_tickets`](Self::with_agreed_tickets). `messages` is what came out of the tickets' round, in any order
     /// and whole or in part, as long as everybody takes the same; what is no request does not count.
     ///
     /// # Errors
@@ -130,6 +132,24 @@ impl ChannelParams {
             messages.iter().filter_map(|message| Reservation::from_bytes(message).ok()).collect();
         let schedule = Some(Arc::new(allocate(&requests, layout)));
         Ok(Self { shape: Shape::Slots { layout, schedule }, ..*self })
+    }
+
+    /// [`with_tickets`](Self::with_tickets) for a client: only the slots that everybody has agreed on. `agreed` comes
+    /// from where no two clients are shown different things, as the announcement of the messages' round in the log.
+    ///
+    /// # Errors
+    /// `OtherSchedule` if these messages give another schedule: the client then sends nothing at all; `NotSlots` if
+    /// this is another encoding.
+    pub fn with_agreed_tickets(
+        &self,
+        messages: &[Vec<u8>],
+        agreed: &ScheduleDigest,
+    ) -> Result<Self, ChannelError> {
+        let scheduled = self.with_tickets(messages)?;
+        match scheduled.schedule().map(Schedule::digest) {
+            Some(found) if found == *agreed => Ok(scheduled),
+            _ => Err(ChannelError::OtherSchedule { agreed: *agreed }),
+        }
     }
 
     /// Who may write where, once that is settled. `None` for the encodings without slots.

@@ -10,6 +10,10 @@
 //! up modulo the plaintext modulus there and changes nothing elsewhere. A slot has room for a check symbol and
 //! a length besides its bytes; the check symbol is what tells a message from the sum of two.
 //!
+//! That all compute the same is more than convenience: whoever shows one client another schedule sees by the place of its
+//! message who it is. So the second sub-round names the schedule that it is for ([`Schedule::digest`]), and a client fills
+//! no slot of another.
+//!
 //! The order of the slots follows from the beacon, a hash of all tickets, so no value of a ticket is better
 //! than another. Among 300 clients two tickets coincide with probability below 2^-48.
 //!
@@ -18,7 +22,7 @@
 
 use super::CodecError;
 use super::pack::{self, SYMBOL_LIMIT};
-use crate::ids::tagged_sha256;
+use crate::ids::{ScheduleDigest, tagged_sha256};
 use crate::plaintext::PlainPoly;
 use crate::wire::{Decode, DecodeError, Encode, Reader};
 use chipmunk::N;
@@ -186,6 +190,19 @@ impl Schedule {
     /// The requests without a slot.
     pub fn refused(&self) -> &[(Reservation, Refusal)] {
         &self.refused
+    }
+
+    /// What all parties have to agree on before anybody fills a slot: a client that was shown a schedule of its own
+    /// would tell by the place of its message who it is.
+    ///
+    /// SHA-256 over the coefficients, the bytes of the longest slot, and each slot's ticket, bytes and first coefficient,
+    /// all u64 little-endian. What was refused is no part of it: it has no place.
+    pub fn digest(&self) -> ScheduleDigest {
+        let head = [self.layout.capacity as u64, self.layout.max_bytes as u64];
+        let slots = self.slots.iter();
+        let slots = slots.flat_map(|slot| [slot.ticket, slot.bytes as u64, slot.coefficients.start as u64]);
+        let bytes: Vec<u8> = head.into_iter().chain(slots).flat_map(u64::to_le_bytes).collect();
+        ScheduleDigest::from_digest(tagged_sha256("panetiere/slots/schedule/v1", &[&bytes]))
     }
 
     /// The slot of a ticket. Constant time in which one it is.

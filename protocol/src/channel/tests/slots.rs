@@ -108,6 +108,34 @@ fn tickets_have_a_channel_of_their_own() {
     assert_eq!(refused, Err(ChannelError::TooLarge { rho: 1001, symbols: 3 }));
 }
 
+#[test]
+fn a_client_fills_no_slot_of_another_schedule() {
+    let agreed = scheduled(4, 20, &[(1, 20), (2, 7)]);
+    let digest = agreed.schedule().unwrap().digest();
+    let request = |(ticket, bytes)| Reservation { ticket, bytes }.to_bytes();
+    let bare = params(4, 20);
+    let take = |requests: &[(u64, u32)]| {
+        let messages: Vec<Vec<u8>> = requests.iter().copied().map(request).collect();
+        bare.with_agreed_tickets(&messages, &digest)
+    };
+    assert_eq!(take(&[(2, 7), (1, 20)]), Ok(agreed));
+    // A ticket more, less, twice, of another value or size.
+    for other in [
+        &[(1, 20), (2, 7), (3, 0)][..],
+        &[(1, 20)],
+        &[(1, 20), (2, 7), (2, 7)],
+        &[(1, 20), (4, 7)],
+        &[(1, 20), (2, 8)],
+        &[],
+    ] {
+        assert_eq!(take(other), Err(ChannelError::OtherSchedule { agreed: digest }), "{other:?}");
+    }
+    // The same slots in another vector.
+    let larger = params(5, 20).with_agreed_tickets(&[request((1, 20)), request((2, 7))], &digest);
+    let error = larger.unwrap_err();
+    assert_eq!((error.code(), error.attribution()), ("channel_other_schedule", Attribution::Nobody));
+}
+
 /// A ticket that has no slot must not end up in the slot of 0 bytes at coefficient 0.
 #[test]
 fn no_slot_is_not_the_empty_slot_at_the_front() {
@@ -363,10 +391,12 @@ fn slots_want_a_schedule_and_a_ticket_and_nothing_else_does() {
     for params in [&bare, &empty] {
         assert_eq!(encode_message(&mut rng(0), params, &session(0), &[]), Err(ChannelError::TicketNeeded));
     }
+    let digest = empty.schedule().unwrap().digest();
     for encoding in [Encoding::Sketch, Encoding::Peeling] {
         let params = ChannelParams::for_messages(encoding, 4, 20).unwrap();
         assert_eq!(params.with_tickets(&[]), Err(ChannelError::NotSlots { encoding }));
         assert_eq!(params.ticket_channel(), Err(ChannelError::NotSlots { encoding }));
+        assert_eq!(params.with_agreed_tickets(&[], &digest), Err(ChannelError::NotSlots { encoding }));
         assert_eq!(
             encode_in_slot(&ticket, &params, &session(0), &[]),
             Err(ChannelError::NotSlots { encoding })
