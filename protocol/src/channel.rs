@@ -95,8 +95,8 @@ pub fn encode_in_slot(
 /// The vector of a client that sends nothing: all zeros.
 ///
 /// It is made like a message, of which nothing is kept: a vector that is there at once, while a large message takes
-/// milliseconds, would tell whoever times the posts who has sent something. So a
-/// client of a slots' round needs the schedule for its cover too: without one, there are only the zeros.
+/// milliseconds, would tell whoever times the posts who has sent something. So a client of a slots' round needs the
+/// schedule for its cover too: without one, there are only the zeros.
 pub fn cover(params: &ChannelParams) -> Vec<PlainPoly> {
     let session = SessionId::derive("nowhere", 0, &[0; 32]);
     let mut rng = ChaCha20Rng::from_seed([0; 32]);
