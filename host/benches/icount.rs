@@ -11,7 +11,7 @@
 use anyhow::{Context, bail, ensure};
 use chipmunk::params::P300;
 use chipmunk::ring::backend::Simd;
-use panetiere::bulletin::{CanonicalSet, ClientBulletinEntry, Envelope, ServerBulletinEntry, VerifiedPost};
+use panetiere::bulletin::{CanonicalSet, Envelope, PostView, ServerBulletinEntry, VerifiedPost};
 use panetiere::channel;
 use panetiere::ids::ClientId;
 use panetiere::plaintext::PlainPoly;
@@ -239,7 +239,7 @@ fn post(local: &LocalRound, client: u32) -> anyhow::Result<Posted> {
     let signing = local.clients.get(usize::try_from(client)?).context("no such client")?;
     let id = ClientId(client);
     let round = run_client_round(&mut rng, &local.params, &local.session, id, &vector, &keys, signing)?;
-    let verified = round.post.signed.check(&local.params, &local.session, &signing.verifying_key())?;
+    let verified = round.post.head.signed.check(&local.params, &local.session, &signing.verifying_key())?;
     Ok(Posted {
         verified,
         post: round.post.to_bytes(&local.params),
@@ -313,8 +313,8 @@ fn receive(local: &LocalRound, round: &mut ServerRound, posted: &Posted, index: 
 }
 
 fn add(local: &LocalRound, posts: &mut PostSum<'_>, posted: &Posted) -> anyhow::Result<()> {
-    let post = ClientBulletinEntry::from_bytes_with(&local.params, &posted.post)?;
-    Ok(posts.add(&local.admitted(post.signed.claim().client)?, &post)?)
+    let post = PostView::parse(&local.params, &posted.post)?;
+    Ok(posts.add(&local.admitted(post.head.signed.claim().client)?, post)?)
 }
 
 /// Verification of eight sums, interpolation and decryption; decoding is a case of its own.
