@@ -40,7 +40,7 @@ use crate::sss::default_threshold;
 use crate::wire::{Decode, DecodeWith, Encode};
 use chipmunk::N;
 use chipmunk::params::{P300, ParameterSet};
-use chipmunk::ring::backend;
+use chipmunk::ring::backend::Simd;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -66,6 +66,7 @@ pub fn deployment(seed: u64) -> Builder {
         min_clients: 2,
         epoch: EpochId(0),
         lanes: None,
+        simd: Simd::under_test(),
     }
 }
 
@@ -82,6 +83,7 @@ pub struct Builder {
     min_clients: u32,
     epoch: EpochId,
     lanes: Option<LaneShape>,
+    simd: Simd,
 }
 
 impl Builder {
@@ -146,6 +148,12 @@ impl Builder {
         self
     }
 
+    /// The arithmetic; without it that of [`Simd::under_test`].
+    pub const fn simd(mut self, simd: Simd) -> Self {
+        self.simd = simd;
+        self
+    }
+
     /// Makes the parties, publishes the epoch's document and reads it back from its bytes.
     ///
     /// # Panics
@@ -204,7 +212,7 @@ impl Builder {
             set: self.set,
             min_clients: self.min_clients,
             max_clients: ProtocolParams::admissible_clients(self.set, dimensions),
-            kernels: backend::scalar(),
+            kernels: self.simd.kernels(),
         };
         let params = match self.lanes {
             None => ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions)?,
@@ -423,7 +431,7 @@ impl Round<'_> {
         let post = ClientBulletinEntry::from_bytes_with(params, &bytes).expect("an encoder's bytes parse");
         self.bulletin.insert(sent.client_id, bytes);
         let key = self.net.party(sent.client_id).signing_key.verifying_key();
-        let verified = match post.signed.check(params, &self.session, &key) {
+        let verified = match post.head.signed.check(params, &self.session, &key) {
             Ok(verified) => verified,
             refused => return Delivery { statement: refused, envelopes: Vec::new() },
         };

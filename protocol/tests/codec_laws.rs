@@ -13,14 +13,14 @@
 use allocation_counter::measure;
 use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, LaneBulletinEntry, LaneItem, Mode, PostStatement,
-    RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, LaneBulletinEntry, LaneItem, Mode, PostHead,
+    PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
 };
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::ids::{
     CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot, EpochDigest,
-    EpochId, NodeId, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
+    EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId, SetDigest,
 };
 use panetiere::pke::PublicKey;
 use panetiere::protocol::{ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound};
@@ -193,7 +193,7 @@ macro_rules! wire_types {
 }
 
 fn statement(mode: Mode) -> PostStatement {
-    let mut statement = SENT.post.signed.claim().clone();
+    let mut statement = SENT.post.head.signed.claim().clone();
     statement.mode = mode;
     statement.roots = vec![statement.roots[0]; mode.roots()];
     statement
@@ -235,6 +235,8 @@ wire_types! {
         EnvelopeRoot::from_bytes, EnvelopeRoot::to_bytes;
     epoch_digest: EpochDigest, refuses: false, of_each_digest(), EpochDigest::from_bytes, EpochDigest::to_bytes;
     root_digest: RootDigest, refuses: false, of_each_digest(), RootDigest::from_bytes, RootDigest::to_bytes;
+    schedule_digest: ScheduleDigest, refuses: false, of_each_digest(),
+        ScheduleDigest::from_bytes, ScheduleDigest::to_bytes;
     session_id: SessionId, refuses: false, of_each_digest(), SessionId::from_bytes, SessionId::to_bytes;
     posts_digest: PostsDigest, refuses: false, of_each_digest(), PostsDigest::from_bytes, PostsDigest::to_bytes;
     set_digest: SetDigest, refuses: false, of_each_digest(), SetDigest::from_bytes, SetDigest::to_bytes;
@@ -253,9 +255,9 @@ wire_types! {
     post_statement: PostStatement, refuses: true,
         [Mode::Direct, Mode::Aggregated, Mode::Erasure].map(|mode| statement(mode).to_bytes()).into(),
         PostStatement::from_bytes, PostStatement::to_bytes;
-    signed_post: SignedPost, refuses: true, vec![SENT.post.signed.to_bytes()],
+    signed_post: SignedPost, refuses: true, vec![SENT.post.head.signed.to_bytes()],
         SignedPost::from_bytes, SignedPost::to_bytes;
-    commitment: Commitment, refuses: true, vec![SENT.post.commitment.to_bytes(params().lattice())],
+    commitment: Commitment, refuses: true, vec![SENT.post.head.commitment.to_bytes(params().lattice())],
         |bytes| a_root(Commitment::from_bytes(params().lattice(), bytes)),
         |commitment| commitment.to_bytes(params().lattice());
     share_commitment: ShareCommitment, refuses: true,
@@ -277,6 +279,8 @@ wire_types! {
     lane_bulletin_entry: LaneBulletinEntry, refuses: true,
         [0, 5].map(|at: usize| LANE_SUMS[at].to_bytes(code())).into(),
         |bytes| LaneBulletinEntry::from_bytes_with(lane_params(), bytes), |sum| sum.to_bytes(code());
+    post_head: PostHead, refuses: true, vec![SENT.post.head.to_bytes(params())],
+        |bytes| PostHead::from_bytes_with(params(), bytes), |head| head.to_bytes(params());
     client_bulletin_entry: ClientBulletinEntry, refuses: true, vec![SENT.post.to_bytes(params())],
         |bytes| ClientBulletinEntry::from_bytes_with(params(), bytes), |post| post.to_bytes(params());
     // Server 0 has two hashes in its path, server 2 has one.

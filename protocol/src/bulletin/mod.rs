@@ -16,8 +16,9 @@ pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
 pub use lane_item::LaneItem;
 pub use lane_sum::{LaneBulletinEntry, LaneClaim, LanePurpose};
-pub(crate) use post::ciphertext_digest;
-pub use post::{ClientBulletinEntry, Mode, PostStatement, SignedPost, StatementError, VerifiedPost};
+pub use post::{
+    ClientBulletinEntry, Mode, PostHead, PostStatement, PostView, SignedPost, StatementError, VerifiedPost,
+};
 pub use rs_post::RsClientBulletinEntry;
 pub use server_sum::{ServerBulletinEntry, SumClaim};
 pub use set::{CanonicalSet, SetError, posts_digest};

@@ -3,6 +3,7 @@
 mod bisection;
 mod client;
 mod client_rs;
+mod delivery;
 mod judge;
 mod lane;
 mod lane_item;
@@ -10,6 +11,7 @@ mod lane_params;
 mod lane_verify;
 mod params;
 mod policy;
+mod post_sum;
 mod recipient;
 mod recipient_rs;
 mod server;
@@ -30,8 +32,9 @@ pub use params::{
     zero_message,
 };
 pub use policy::SetPolicy;
+pub use post_sum::{IncomingPost, PostFault, PostSum};
 pub use recipient::{
-    Culprit, LaneCulprit, PostFault, PostSum, RecipientError, Recovered, RejectReason, aggregate_and_decrypt,
+    Culprit, LaneCulprit, RecipientError, Recovered, RejectReason, aggregate_and_decrypt,
     aggregate_and_decrypt_timed, decrypt_aggregate, recover_direct, recover_once,
 };
 pub use recipient_rs::{RecoveredRs, RsPosts, aggregate_and_decrypt_rs, decrypt_aggregate_rs};

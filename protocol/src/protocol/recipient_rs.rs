@@ -8,9 +8,9 @@ use super::judge::{Judged, judge};
 use super::lane_verify::{LanePlace, verify_lane_sum};
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
+use super::post_sum::PostFault;
 use super::recipient::{
-    LaneCulprit, Place, PostFault, RecipientError, Recovered, RejectReason, check_epoch, open_sum,
-    within_bounds,
+    LaneCulprit, Place, RecipientError, Recovered, RejectReason, check_epoch, open_sum, within_bounds,
 };
 use super::verify::Phase;
 use crate::bulletin::{

@@ -231,7 +231,7 @@ fn rounds_without_lanes_have_no_items() {
     assert!(LaneItem::from_bytes_with(&direct, &item).is_err());
     let sent =
         run_client_round(&mut rng, &direct, &session, client, message, &keys, net.key(client)).unwrap();
-    let post = sent.post.signed.check(&direct, &session, &net.key(client).verifying_key()).unwrap();
+    let post = sent.post.head.signed.check(&direct, &session, &net.key(client).verifying_key()).unwrap();
     let item = LaneItem::from_bytes_with(&net.params, &item).unwrap();
     let fault = verify_item(&direct, &post, &item).map(|_| ()).unwrap_err();
     assert_eq!(fault, ItemFault::WrongMode { client });

@@ -1,9 +1,11 @@
 //! Samplers: uniform residues, bounded uniform integers, discrete Gaussian of width 15.72.
 //!
 //! Uniform values are drawn by mask-and-reject: whether a draw is rejected is independent of the values that are kept,
-//! so the number of draws says nothing about them. The Gaussian scans its whole cumulative table for every sample.
+//! so the number of draws says nothing about them. No branch and no address of the Gaussian depends on a sample:
+//! portable code scans the whole cumulative table for each, vector code searches it in registers.
 
 use super::backend::Kernels;
+use super::backend::secrecy::public;
 use super::cumulative::CumulativeTable;
 use super::expand::Expander;
 use super::gaussian_table::{ERROR_CDT, KEY_CDT};
@@ -28,7 +30,8 @@ fn uniform_residues(prime: &Prime, mut fill: impl FnMut(&mut [u8]), out: &mut [u
             let candidate = u32::from_le_bytes(*word) & mask;
             // Written always, kept when accepted: a branch would be mispredicted at every other rejection.
             out[filled] = candidate;
-            filled += usize::from(candidate < q);
+            // Whether a draw is kept says nothing about those that are.
+            filled += usize::from(public(candidate < q));
             if filled == out.len() {
                 break;
             }
@@ -80,9 +83,10 @@ pub fn bounded(expander: &Expander, index: u32, bound: u32) -> ShortPoly {
     while filled < N {
         stream.fill(bytes.as_mut());
         for &byte in bytes.iter() {
-            // Written always, kept when accepted: only the fact of rejection moves `filled`.
+            // Written always, kept when accepted: only the fact of rejection moves `filled`, and it says nothing about
+            // the draws that are kept.
             out[filled] = i32::from(byte) - offset;
-            filled += usize::from(u16::from(byte) < limit);
+            filled += usize::from(public(u16::from(byte) < limit));
             if filled == N {
                 break;
             }
@@ -118,13 +122,23 @@ pub fn gaussian(
     which: Gaussian,
     rng: &mut (impl CryptoRng + ?Sized),
 ) -> Zeroizing<ShortPoly> {
-    let mut bytes = Zeroizing::new([0u8; CHUNK]);
     let mut poly = Zeroizing::new(ShortPoly::zero());
-    for out in poly.coefficients_mut().chunks_exact_mut(CHUNK / 8) {
+    gaussian_into(kernels, which, rng, &mut poly);
+    poly
+}
+
+/// [`gaussian`] into memory that the caller keeps, and wipes.
+pub fn gaussian_into(
+    kernels: &Kernels,
+    which: Gaussian,
+    rng: &mut (impl CryptoRng + ?Sized),
+    out: &mut ShortPoly,
+) {
+    let mut bytes = Zeroizing::new([0u8; CHUNK]);
+    for out in out.coefficients_mut().chunks_exact_mut(CHUNK / 8) {
         rng.fill_bytes(bytes.as_mut());
         (kernels.gaussian)(which.table(), bytes.as_chunks().0, out);
     }
-    poly
 }
 
 #[cfg(test)]
