@@ -184,3 +184,47 @@ fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
         LaneVerifyError::WrongSet { lane: NodeId(0), purpose: LanePurpose::Close, expected: 2, found: 300 };
     assert_eq!(recovered.lanes_discarded, [wrong]);
 }
+
+#[test]
+fn a_client_that_signs_two_posts_names_no_lane() {
+    let net = net(2, 4, 3, 2);
+    let mut round = Round::posted(&net, 0, 0..3);
+    let canonical = set(0..3);
+    // Client 2 signs another statement with other shares, and lane 3 is handed that one.
+    let shown = net.client(&round.session, 2);
+    let other = net.non_codeword(&round.session, 2, 3);
+    let lane = &mut round.lanes[3];
+    assert_eq!(lane.withdraw(ClientId(2)), Ok(true));
+    assert_eq!((lane.withdraw(ClientId(2)), lane.received(ClientId(2))), (Ok(false), None));
+    let check = |sent: &RsClientRound| {
+        let key = net.key(ClientId(2)).verifying_key();
+        sent.post.signed.check(&net.params, &net.session(0), &key).unwrap()
+    };
+    lane.receive(&check(&other), &other.items[3]).unwrap();
+    assert_eq!(lane.received(ClientId(2)), check(&other).share_root());
+    let sums = round.server_sums(&canonical);
+    let lanes = round.lane_sums(&canonical);
+    let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+    assert_eq!(recovered.recovered.plaintext, net.expected(&canonical));
+    assert!(recovered.lane_culprits.is_empty());
+    let elsewhere = LaneVerifyError::WrongPosts { lane: NodeId(3), purpose: LanePurpose::Close };
+    assert_eq!(elsewhere.attribution(), Attribution::Nobody);
+    assert_eq!(recovered.lanes_discarded, [elsewhere]);
+    assert_eq!(recovered.lanes_missing, [NodeId(3)]);
+    // It has answered: the log's post comes too late for it, and a second answer would be a lie.
+    assert_eq!(round.lanes[3].withdraw(ClientId(2)), Ok(false));
+    let mut again = Round::posted(&net, 0, 0..3);
+    let refused = again.lanes[3].close(&canonical).unwrap_err();
+    assert!(matches!(refused, LaneRoundError::OtherPosts { .. }), "{refused:?}");
+    assert_eq!(refused.attribution(), Attribution::Operator);
+    // In time, it takes the one for the other and answers as everybody.
+    let fresh = crate::net::net(2, 4, 3, 2);
+    let mut round = Round::posted(&fresh, 0, 0..2);
+    round.lanes[3].receive(&check(&other), &other.items[3]).unwrap();
+    assert_eq!(round.lanes[3].withdraw(ClientId(2)), Ok(true));
+    assert!(round.submit(&shown).iter().all(Result::is_ok));
+    let (sums, lanes) = (round.server_sums(&canonical), round.lane_sums(&canonical));
+    let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
+    assert_eq!(recovered.recovered.plaintext, net.expected(&canonical));
+    assert!(recovered.lanes_missing.is_empty() && recovered.lanes_discarded.is_empty());
+}
