@@ -301,7 +301,7 @@ impl LaneRound {
     /// shares are public, so this may be asked for as often as it is needed.
     ///
     /// # Errors
-    /// `AboveMax`, `MissingClient` or `ItemLost`.
+    /// `AboveMax`, `MissingClient` or `ItemLost`; `Item` or `AggregateOverCapacity` as [`close`](Self::close).
     pub fn check_sum(&self, set: &CanonicalSet) -> Result<LaneBulletinEntry, LaneRoundError> {
         self.within_max(set)?;
         self.first_missing(set)?;
@@ -317,7 +317,8 @@ impl LaneRound {
             self.each_kept(set.clients(), |share| sum.add(commitment, share))?;
             sum
         };
-        Ok(self.sign(self.claim(set, LanePurpose::Check), sum.finish(self.identity.id)))
+        let opening = self.opened(&sum, set)?;
+        Ok(self.sign(self.claim(set, LanePurpose::Check), opening))
     }
 
     /// The signed sum over the canonical set: what came but is not in the set is taken off again, and the whole is
@@ -350,12 +351,7 @@ impl LaneRound {
         let mut sum = self.sum.clone();
         let commitment = self.code().commitment();
         self.each_kept(&surplus, |share| sum.subtract(commitment, share))?;
-        let opening = sum.finish(self.identity.id);
-        if commitment.verify_aggregated(self.identity.id, got, &opening, sum.root()).is_err() {
-            // Only now is anybody's share looked at again: to name whose it is, or that it is nobody's.
-            self.each_kept(canonical.clients(), |_| {})?;
-            return Err(LaneRoundError::AggregateOverCapacity { clients: got });
-        }
+        let opening = self.opened(&sum, canonical)?;
         let claim = self.claim(canonical, LanePurpose::Close);
         self.identity.commit(&claim)?;
         let entry = self.sign(claim, opening);
@@ -366,6 +362,18 @@ impl LaneRound {
         self.sum = sum;
         self.answered = Some(entry.clone());
         Ok(entry)
+    }
+
+    /// The opening of a sum over a set, checked once as everybody will check it.
+    fn opened(&self, sum: &ShareSum, set: &CanonicalSet) -> Result<AggregatedShare, LaneRoundError> {
+        let (lane, clients) = (self.identity.id, set.count());
+        let opening = sum.finish(lane);
+        if self.code().commitment().verify_aggregated(lane, clients, &opening, sum.root()).is_err() {
+            // Only now is anybody's share looked at again: to name whose it is, or that it is nobody's.
+            self.each_kept(set.clients(), |_| {})?;
+            return Err(LaneRoundError::AggregateOverCapacity { clients });
+        }
+        Ok(opening)
     }
 
     fn within_max(&self, set: &CanonicalSet) -> Result<(), LaneRoundError> {

@@ -80,8 +80,10 @@ fn a_miscounted_sum_is_nobodys_but_the_operators() {
     let roots = round.sum.root().clone();
     round.sum.add(net.params.lane_code().unwrap().commitment(), &share);
     round.sum.set_root(roots);
+    let over = LaneRoundError::AggregateOverCapacity { clients: 3 };
+    assert_eq!(round.check_sum(&all()).as_ref(), Err(&over));
     let refused = round.close(&all()).unwrap_err();
-    assert_eq!(refused, LaneRoundError::AggregateOverCapacity { clients: 3 });
+    assert_eq!(refused, over);
     assert_eq!(refused.attribution(), Attribution::Operator);
 }
 
