@@ -1,3 +1,5 @@
 //! The host side of Panetière: what the binaries of this package share.
 
 pub mod cli;
+pub mod local;
+pub mod seed;

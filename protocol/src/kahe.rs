@@ -113,6 +113,12 @@ impl Key {
         Self(Secret::new(std::mem::replace(&mut *sampled, ShortPoly::zero())))
     }
 
+    /// A key of these coefficients, bounded or not: for a test that needs a client who ignores the bound.
+    #[cfg(any(test, feature = "test-util"))]
+    pub const fn from_coefficients(coefficients: ShortPoly) -> Self {
+        Self(Secret::new(coefficients))
+    }
+
     /// The bridge to the ring of the shares: the same centred integers, modulo q_cs.
     pub fn to_cs(&self, lattice: &Lattice) -> Secret<Poly<Cs, Coeff>> {
         Secret::new(lattice.cs().from_short(self.0.expose()))
@@ -174,6 +180,12 @@ impl KaheParams {
     /// Polynomials of a message: mu.
     pub const fn polys(&self) -> usize {
         self.a.len()
+    }
+
+    /// The public vector a, in the transform domain: for vectors that another implementation checks.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn public_vector(&self) -> &[Poly<Kahe, Ntt>] {
+        &self.a
     }
 
     /// The plaintext modulus t.

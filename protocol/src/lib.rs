@@ -25,4 +25,6 @@ pub mod prony;
 pub mod protocol;
 pub mod sig;
 pub mod sss;
+#[cfg(feature = "test-util")]
+pub mod testing;
 pub mod wire;

@@ -3,6 +3,7 @@
 //! Results go to stdout, for people or with `--json` for programs; progress and errors go to stderr only. An error
 //! is at most three lines and says what to change. Exit codes: [`Exit`].
 
+mod bench;
 pub mod demo;
 pub mod progress;
 pub mod terminal;
@@ -23,6 +24,9 @@ struct Cli {
 enum Command {
     /// Run a whole round in this process, check what comes out, then run it again with a server that lies
     Demo(demo::args::Args),
+    /// Measure a round or the arithmetic under it on this machine
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 /// How a run of the program ended.
@@ -50,6 +54,7 @@ impl From<Exit> for ExitCode {
 pub fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(Cli { command: Command::Demo(args) }) => demo::execute(&args).into(),
+        Ok(Cli { command: Command::Bench(command) }) => bench::execute(&command).into(),
         Err(error) => explain(&error).into(),
     }
 }

@@ -2,10 +2,14 @@
 //! that a chain of dependent additions shows in the same run. `cargo bench -p panetiere-chipmunk --bench kernels`.
 
 use chipmunk::N;
+use chipmunk::digits::DigitBase;
 use chipmunk::params::P300;
 use chipmunk::ring::backend::{Kernels, Simd};
+use chipmunk::ring::crt::CsProducts;
 use chipmunk::ring::modulus::Prime;
 use chipmunk::ring::sample::Gaussian;
+use chipmunk::ring::switch::ModulusSwitch;
+use chipmunk::ring::{Cs, RingContext, ShortPoly};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -67,8 +71,8 @@ impl Input {
 fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
     for (name, q) in [("24 bit", P300.kahe[0]), ("30 bit", P300.cs_aux[0])] {
         let prime = Prime::new(q);
-        let Input { words, a, b, signed } = Input::new(q);
-        let (mut out, mut acc) = (a.clone(), vec![0u64; N]);
+        let Input { a, b, signed, .. } = Input::new(q);
+        let mut out = a.clone();
         let mut named = |kernel: &str, ns| report(&format!("{kernel} {name}"), ns);
         named("ntt_forward", best(|| (kernels.ntt_forward)(&prime, black_box(&mut out))));
         named("ntt_inverse", best(|| (kernels.ntt_inverse)(&prime, black_box(&mut out))));
@@ -76,17 +80,11 @@ fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
         named("sub", best(|| (kernels.sub)(&prime, black_box(&mut out), black_box(&b))));
         named("scale", best(|| (kernels.scale)(&prime, black_box(&mut out), 12345)));
         named("mul", best(|| (kernels.mul)(&prime, black_box(&mut out), black_box(&a), black_box(&b))));
-        named(
-            "mul_acc",
-            best(|| {
-                acc.fill(0);
-                (kernels.mul_acc)(black_box(&mut acc), black_box(&a), black_box(&b));
-            }),
-        );
-        named("reduce", best(|| (kernels.reduce)(&prime, black_box(&mut out), black_box(&words))));
+        let terms = [[&a[..], &b]; 5];
+        named("dot of 5", best(|| (kernels.dot)(&prime, black_box(&terms), black_box(&mut out))));
         named("from_signed", best(|| (kernels.from_signed)(&prime, black_box(&mut out), black_box(&signed))));
     }
-    let words = Input::new(3).words;
+    let words: Vec<_> = Input::new(3).words.into_iter().map(u64::to_le_bytes).collect();
     let mut out = vec![0i32; N];
     for which in [Gaussian::Error, Gaussian::Key] {
         let ns = best(|| (kernels.gaussian)(which.table(), black_box(&words), black_box(&mut out)));
@@ -94,10 +92,88 @@ fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
     }
 }
 
+fn ciphertext_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f64)) {
+    let kahe = RingContext::new(&P300.kahe, kernels);
+    let wire = RingContext::new(&P300.wire, kernels);
+    let switch = ModulusSwitch::new(&kahe, &wire, P300.plaintext_prime);
+    let [mask_0, mask_1] = P300.kahe.map(|q| Input::new(q).a);
+    let mask = [&mask_0[..], &mask_1];
+    let error = Input::new(P300.kahe[0]).signed;
+    let mut message: Vec<u64> = Input::new(3).words.iter().map(|word| word % P300.plaintext_prime).collect();
+    let [mut out_0, mut out_1] = [vec![0; N], vec![0; N]];
+    let ns = best(|| {
+        let out = [&mut out_0[..], &mut out_1];
+        (kernels.encrypt)(&switch, black_box(mask), black_box(&error), black_box(&message), out);
+    });
+    report("encrypt", ns);
+    let ns = best(|| {
+        let sum = [&out_0[..], &out_1];
+        black_box((kernels.decrypt)(&switch, black_box(sum), black_box(mask), &mut message));
+    });
+    report("decrypt", ns);
+}
+
+fn packing_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
+    for width in [17, 21] {
+        let mask = (1 << width) - 1;
+        let words: Vec<u32> = Input::new(P300.kahe[0]).a.iter().map(|word| word & mask).collect();
+        let mut bytes = vec![0; N * width as usize / 8];
+        let mut out = words.clone();
+        let mut named = |kernel: &str, ns| report(&format!("{kernel} {width} bit"), ns);
+        named("pack", best(|| (kernels.pack)(width, black_box(&words), black_box(&mut bytes))));
+        named(
+            "unpack",
+            best(|| {
+                black_box((kernels.unpack)(width, black_box(&bytes), black_box(&mut out)));
+            }),
+        );
+        named(
+            "add_packed",
+            best(|| {
+                black_box((kernels.add_packed)(width, black_box(&bytes), black_box(&mut out)));
+            }),
+        );
+    }
+}
+
+fn commitment_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f64)) {
+    let cs = RingContext::<Cs>::new(&[P300.cs], kernels);
+    let base = DigitBase::new(P300.cs_base);
+    let poly = cs.from_short(&{
+        let mut short = ShortPoly::zero();
+        short.coefficients_mut().copy_from_slice(&Input::new(P300.cs).signed);
+        short
+    });
+    report(
+        "decompose",
+        best(|| {
+            black_box(base.decompose(&cs, black_box(&poly)));
+        }),
+    );
+    let products = CsProducts::new(cs, RingContext::new(&P300.cs_aux, kernels));
+    report(
+        "factor",
+        best(|| {
+            black_box(products.factor(black_box(&poly)));
+        }),
+    );
+    let row: Vec<_> = (0..P300.kappa).map(|_| products.factor(&poly)).collect();
+    report(
+        "dot of 5",
+        best(|| {
+            black_box(products.dot(black_box(&row), black_box(&row)));
+        }),
+    );
+}
+
 fn main() {
     for simd in Simd::available() {
         let ghz = clock();
         println!("{simd}, clock {ghz:.2} GHz: kernel, ns, ns at 4 GHz");
-        ring_kernels(simd.kernels(), &mut |name, ns| println!("{name:24} {ns:9.0} {:9.0}", ns * ghz / 4.0));
+        let mut report = |name: &str, ns| println!("{name:24} {ns:9.0} {:9.0}", ns * ghz / 4.0);
+        ring_kernels(simd.kernels(), &mut report);
+        ciphertext_kernels(simd.kernels(), &mut report);
+        packing_kernels(simd.kernels(), &mut report);
+        commitment_kernels(simd.kernels(), &mut report);
     }
 }

@@ -12,23 +12,29 @@ pub const DIGITS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct DigitBase {
     base: u32,
-    /// floor(2^32 / base) + 1: multiplying by it and dropping 32 bits divides any value below b^3.
-    reciprocal: u64,
+    reciprocal: u32,
 }
 
 impl DigitBase {
     /// The odd base `base`.
     ///
     /// # Panics
-    /// If `base` is even or b^4 does not fit 32 bits: bases are compiled in with their parameter set.
+    /// If `base` is even, 1 or b^4 does not fit 32 bits: bases are compiled in with their parameter set.
     pub fn new(base: u32) -> Self {
-        assert!(base % 2 == 1 && base.checked_pow(4).is_some(), "an odd base below 256, got {base}");
-        Self { base, reciprocal: (1u64 << 32) / u64::from(base) + 1 }
+        assert!(base % 2 == 1 && (3..256).contains(&base), "an odd base from 3 to 255, got {base}");
+        // The base is odd, so it does not divide 2^32 and the floor of (2^32 - 1) / b is the same.
+        Self { base, reciprocal: u32::MAX / base + 1 }
     }
 
     /// The base.
     pub const fn base(&self) -> u32 {
         self.base
+    }
+
+    /// floor(2^32 / base) + 1: multiplying by it and dropping 32 bits divides any value below b^3. For the product's
+    /// error is at most the value over 2^32, and value < b^3 < 2^32 / b.
+    pub(crate) const fn reciprocal(&self) -> u32 {
+        self.reciprocal
     }
 
     /// Largest digit magnitude, (b-1)/2.
@@ -39,21 +45,14 @@ impl DigitBase {
     /// The three balanced digits of each centred coefficient, least significant first. Constant time.
     pub fn decompose<R: Ring>(&self, ring: &RingContext<R>, poly: &Poly<R, Coeff>) -> [ShortPoly; DIGITS] {
         let prime = &ring.primes()[0];
-        debug_assert!(R::LIMBS == 1 && self.base.pow(3) >= prime.q());
-        // Shifting by (b^3 - 1)/2 turns balanced digits into plain ones, each shifted by (b-1)/2.
-        let shift = self.base.pow(3) >> 1;
-        let bound = self.bound().cast_signed();
+        assert!(
+            R::LIMBS == 1 && self.base.pow(3) >= prime.q(),
+            "three digits hold an element of {}",
+            R::NAME
+        );
         let mut digits = [ShortPoly::zero(), ShortPoly::zero(), ShortPoly::zero()];
-        for (i, &residue) in poly.limb(0).iter().enumerate() {
-            let mut rest = shift.wrapping_add_signed(prime.centred(residue));
-            for digit in &mut digits {
-                // value < b^3 and reciprocal * b - 2^32 <= b, so the product's error is below 2^32 / b: exact.
-                let quotient = (u64::from(rest) * self.reciprocal) >> 32;
-                let quotient = u32::try_from(quotient).expect("a quotient is below its dividend");
-                digit.coefficients_mut()[i] = (rest - quotient * self.base).cast_signed() - bound;
-                rest = quotient;
-            }
-        }
+        let out = digits.each_mut().map(ShortPoly::coefficients_mut);
+        (ring.kernels().decompose)(prime, self, poly.limb(0), out);
         digits
     }
 

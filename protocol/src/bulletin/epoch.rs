@@ -12,6 +12,14 @@ const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
+    /// A server's own keys are not those that the document names for it.
+    #[error("epoch {epoch} does not name these keys for server {server}")]
+    ForeignKeys {
+        /// The server.
+        server: ServerId,
+        /// The epoch.
+        epoch: EpochId,
+    },
     /// A server's encapsulation key is not signed by its identity key for this epoch.
     #[error("the envelope key of server {server} is not signed by that server for epoch {epoch}")]
     KeySignature {
@@ -34,6 +42,7 @@ pub enum EpochError {
 impl Fault for EpochError {
     fn code(&self) -> &'static str {
         match self {
+            Self::ForeignKeys { .. } => "epoch_foreign_keys",
             Self::KeySignature { .. } => "epoch_key_signature",
             Self::Servers { .. } => "epoch_servers",
         }
@@ -171,8 +180,12 @@ impl Decode for Epoch {
         reader.header(ObjectType::Epoch)?;
         let deployment = DeploymentId::decode(reader)?;
         let number = EpochId::decode(reader)?;
-        let refused = reader.fault("servers of the epoch", DecodeErrorKind::OutOfRange);
+        let none = reader.fault("number of servers", DecodeErrorKind::OutOfRange);
         let count = usize::from(reader.u16("number of servers")?);
+        if count == 0 {
+            return Err(none);
+        }
+        let refused = reader.fault("servers of the epoch", DecodeErrorKind::OutOfRange);
         let need = SERVER_LEN * count;
         if reader.remaining() < need {
             let have = reader.remaining();

@@ -8,6 +8,7 @@ mod set;
 
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
+pub(crate) use post::ciphertext_digest;
 pub use post::{ClientBulletinEntry, Mode, PostStatement, SignedPost, StatementError, VerifiedPost};
 pub use server_sum::{ServerBulletinEntry, SumClaim};
 pub use set::{CanonicalSet, SetError};

@@ -76,6 +76,36 @@ impl PostStatement {
     }
 }
 
+impl PostStatement {
+    /// The statement of a direct or aggregated post.
+    pub fn direct(
+        params: &ProtocolParams,
+        session: &SessionId,
+        client: ClientId,
+        commitment: &Commitment,
+        ciphertext: &[u8],
+        envelopes: EnvelopeRoot,
+    ) -> Self {
+        Self {
+            deployment: *params.deployment(),
+            epoch: *params.epoch(),
+            session: *session,
+            client,
+            crs: *params.crs_digest(),
+            mode: params.mode(),
+            roots: vec![commitment.digest(params.lattice())],
+            ciphertext: ciphertext_digest(ciphertext),
+            ciphertext_len: u64::try_from(ciphertext.len()).expect("a length fits 64 bits"),
+            envelopes,
+        }
+    }
+}
+
+/// BLAKE3 of a packed ciphertext.
+pub(crate) fn ciphertext_digest(ciphertext: &[u8]) -> CiphertextDigest {
+    CiphertextDigest::from_digest(blake3::hash(ciphertext).into())
+}
+
 impl Encode for PostStatement {
     fn encode(&self, out: &mut Vec<u8>) {
         ObjectType::PostStatement.encode_header(out);

@@ -51,23 +51,25 @@ impl fmt::Debug for FreshOpening {
     }
 }
 
-/// Turns a packing error into one about the field that starts at the reader.
-pub(crate) fn unpack_fault(reader: &Reader<'_>, what: &'static str, error: PackError) -> DecodeError {
-    debug_assert!(matches!(error, PackError::OutOfRange { .. }), "lengths are taken from the layout");
-    reader.fault(what, DecodeErrorKind::OutOfRange)
+/// Reads one packed field; whatever is wrong with it is a fault where the field starts.
+fn packed<T>(
+    reader: &mut Reader<'_>,
+    len: usize,
+    what: &'static str,
+    unpack: impl FnOnce(&[u8]) -> Result<T, PackError>,
+) -> Result<T, DecodeError> {
+    let refused = reader.fault(what, DecodeErrorKind::OutOfRange);
+    unpack(reader.take(len, what)?).map_err(|_| refused)
 }
 
 impl DecodeWith<CsParams> for FreshOpening {
     fn decode_with(params: &CsParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (cs, hvc) = (params.lattice.cs(), &params.lattice.hvc);
         let seed = reader.array("opening seed")?;
-        let share = cs
-            .unpack(reader.take(cs.packed_len(), "key share")?)
-            .map_err(|e| unpack_fault(reader, "key share", e))?;
+        let share = packed(reader, cs.packed_len(), "key share", |bytes| cs.unpack(bytes))?;
         let mut siblings = Vec::with_capacity(params.depth());
         for _ in 0..params.depth() {
-            let bytes = reader.take(hvc.packed_len(), "sibling")?;
-            siblings.push(hvc.unpack(bytes).map_err(|e| unpack_fault(reader, "sibling", e))?);
+            siblings.push(packed(reader, hvc.packed_len(), "sibling", |bytes| hvc.unpack(bytes))?);
         }
         Ok(Self { seed, share, siblings })
     }
@@ -139,8 +141,8 @@ impl AggregatedOpening {
 impl DecodeWith<SummedLayout> for AggregatedOpening {
     fn decode_with(layout: &SummedLayout, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut poly = |bound, what| {
-            let bytes = reader.take(packed_len(short_width(bound)), what)?;
-            ShortPoly::unpack(bytes, bound).map_err(|e| unpack_fault(reader, what, e))
+            let len = packed_len(short_width(bound));
+            packed(reader, len, what, |bytes| ShortPoly::unpack(bytes, bound))
         };
         let mut row = |count: usize, bound, what| -> Result<Vec<ShortPoly>, DecodeError> {
             (0..count).map(|_| poly(bound, what)).collect()

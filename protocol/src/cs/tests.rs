@@ -196,3 +196,28 @@ fn out_of_range_fields_do_not_parse() {
     assert!(AggregatedOpening::from_bytes_with(&layout, &ones).is_err(), "2^width - 1 is above 2 * bound");
     assert!(AggregatedOpening::from_bytes_with(&layout, &zero[1..]).is_err());
 }
+
+#[test]
+fn a_refused_field_is_reported_where_it_starts() {
+    use crate::wire::{DecodeError, DecodeErrorKind::OutOfRange};
+    let params = params(&P300, 2);
+    let layout = params.summed_layout(3);
+    // Three clients: ten bits for r, eight for u and for the path; five, six and five polynomials.
+    let fields = [("randomness sum", 0, 2560, 5), ("leaf digit sum", 12_800, 2048, 6)];
+    let path = ("path digit sum", 25_088, 2048, 5);
+    for (what, start, len, count) in fields.into_iter().chain([path]) {
+        for index in 0..count {
+            let mut bytes = vec![0u8; layout.packed_len()];
+            let offset = start + len * index;
+            bytes[offset + len - 2..offset + len].fill(0xFF);
+            let refused = AggregatedOpening::from_bytes_with(&layout, &bytes).unwrap_err();
+            assert_eq!(refused, DecodeError { offset, what, kind: OutOfRange });
+        }
+    }
+    let mut bytes = vec![0u8; params.fresh_opening_len()];
+    for (what, offset, len) in [("sibling", 32 + 4608, 4352), ("key share", 32, 4608)] {
+        bytes[offset + len - 4..offset + len].fill(0xFF);
+        let refused = FreshOpening::from_bytes_with(&params, &bytes).unwrap_err();
+        assert_eq!(refused, DecodeError { offset, what, kind: OutOfRange });
+    }
+}

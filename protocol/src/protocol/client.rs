@@ -8,7 +8,7 @@ use super::params::ProtocolParams;
 use crate::bulletin::{ClientBulletinEntry, Envelope, Mode, PostStatement, SignedPost, env_root};
 use crate::cs::{Commitment, FreshOpening};
 use crate::fault::{Attribution, Fault};
-use crate::ids::{CiphertextDigest, ClientId, RootDigest, ServerId, SessionId};
+use crate::ids::{ClientId, RootDigest, ServerId, SessionId};
 use crate::kahe::{KaheError, Key, fork};
 use crate::pke::{self, EnvelopeContext};
 use crate::plaintext::PlainPoly;
@@ -176,23 +176,7 @@ pub fn run_client_round(
     let sealed = seal_openings(rng, params, session, client_id, root, &openings, servers)?;
     let keys = servers.iter().map(|(_, key)| key.digest());
     let (env_root, envelopes) = env_root(client_id, keys.zip(sealed));
-    let statement = PostStatement {
-        deployment: *params.deployment(),
-        epoch: *params.epoch(),
-        session: *session,
-        client: client_id,
-        crs: *params.crs_digest(),
-        mode: params.mode(),
-        roots: vec![root],
-        ciphertext: ciphertext_digest(&ciphertext),
-        ciphertext_len: u64::try_from(ciphertext.len()).expect("a length fits 64 bits"),
-        envelopes: env_root,
-    };
+    let statement = PostStatement::direct(params, session, client_id, &commitment, &ciphertext, env_root);
     let signed = SignedPost::sign(statement, signing_key);
     Ok(ClientRound { client_id, post: ClientBulletinEntry { signed, commitment, ciphertext }, envelopes })
-}
-
-/// BLAKE3 of a packed ciphertext.
-pub(super) fn ciphertext_digest(ciphertext: &[u8]) -> CiphertextDigest {
-    CiphertextDigest::from_digest(blake3::hash(ciphertext).into())
 }

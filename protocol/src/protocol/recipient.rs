@@ -4,11 +4,12 @@
 //! Posts are added one at a time, so memory does not grow with the number of clients. Every rejection is a value with
 //! its reason; a server is a culprit only for bytes under its own signature.
 
-use super::client::ciphertext_digest;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
 use super::verify::{Phase, VerifyError, verify_server_sum};
-use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError};
+use crate::bulletin::{
+    CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError, ciphertext_digest,
+};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{ClientId, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, KaheError, SummedKey};
@@ -37,8 +38,8 @@ pub enum PostFault {
         /// Which part.
         part: &'static str,
     },
-    /// The client signed a ciphertext that does not parse.
-    #[error("the ciphertext of client {client} does not parse")]
+    /// The ciphertext cannot be added: it does not parse, and the client signed it so, or the sum is full.
+    #[error("the ciphertext of client {client} cannot be added")]
     Ciphertext {
         /// The client.
         client: ClientId,
@@ -83,7 +84,9 @@ impl Fault for PostFault {
                 Attribution::Caller
             }
             Self::BodyMismatch { .. } => Attribution::Operator,
-            Self::Ciphertext { client, .. } => Attribution::Client(*client),
+            // Only what the client signed is its own; that there are too many clients is not.
+            Self::Ciphertext { client, source: KaheError::Malformed { .. } } => Attribution::Client(*client),
+            Self::Ciphertext { source, .. } => source.attribution(),
             Self::Statement(error) => error.attribution(),
         }
     }
@@ -350,12 +353,16 @@ fn finish(
     Ok(plaintext)
 }
 
+fn within_bounds(params: &ProtocolParams, canonical: &CanonicalSet) -> Result<(), RejectReason> {
+    let policy = SetPolicy::anchored(canonical.clone(), params.min_clients(), params.max_clients());
+    policy.admit(params).map(|_| ())
+}
+
 fn complete<'a>(posts: &'a PostSum<'_>) -> Result<&'a CanonicalSet, RejectReason> {
-    let (canonical, params) = (posts.canonical, posts.params);
-    SetPolicy::anchored(canonical.clone(), params.min_clients(), params.max_clients()).admit(params)?;
+    within_bounds(posts.params, posts.canonical)?;
     match posts.missing() {
         Some(client) => Err(RejectReason::PostMissing { client }),
-        None => Ok(canonical),
+        None => Ok(posts.canonical),
     }
 }
 
@@ -441,6 +448,8 @@ fn sum_posts<'a>(
     canonical: &'a CanonicalSet,
     mut posts: impl FnMut(ClientId) -> Option<(VerifyingKey, ClientBulletinEntry)>,
 ) -> Result<PostSum<'a>, RejectReason> {
+    // Before a single post is asked for: a set of another size is no client's fault.
+    within_bounds(params, canonical)?;
     let mut sum = PostSum::new(params, *session, canonical);
     for &client in canonical.clients() {
         let (key, post) = posts(client).ok_or(RejectReason::PostMissing { client })?;

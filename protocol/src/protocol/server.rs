@@ -6,10 +6,14 @@
 
 use super::client::envelope_context;
 use super::params::ProtocolParams;
-use crate::bulletin::{CanonicalSet, Envelope, ServerBulletinEntry, SumClaim, VerifiedPost};
+use crate::bulletin::{
+    CanonicalSet, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim, VerifiedPost,
+};
 use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, EnvelopeKeyDigest, RootDigest, ServerId, SessionId, SetDigest, tagged_sha256};
+use crate::ids::{
+    ClientId, EnvelopeKeyDigest, EpochDigest, RootDigest, ServerId, SessionId, SetDigest, tagged_sha256,
+};
 use crate::pke::{self, OpenError};
 use crate::sig::SigningKey;
 use crate::wire::{DecodeError, DecodeWith};
@@ -19,15 +23,51 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A server's keys.
+/// A server's keys in one epoch: those that the epoch's document names for it, so that what clients seal to is what
+/// this server opens.
 #[derive(Debug)]
 pub struct ServerIdentity {
+    id: ServerId,
+    epoch: EpochDigest,
+    envelope_key: pke::PrivateKey,
+    signing_key: SigningKey,
+}
+
+impl ServerIdentity {
+    /// Holds a server's keys against the epoch's document. A server with other keys than the published ones could open
+    /// nothing and would find every honest client at fault.
+    ///
+    /// # Errors
+    /// `ForeignKeys` unless the document names both keys for this server.
+    pub fn new(
+        id: ServerId,
+        envelope_key: pke::PrivateKey,
+        signing_key: SigningKey,
+        epoch: &Epoch,
+    ) -> Result<Self, EpochError> {
+        let own = |named: &&EpochServer| {
+            named.identity == signing_key.verifying_key() && named.envelope_key == envelope_key.public_key()
+        };
+        match epoch.server(id).filter(own) {
+            Some(_) => Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key }),
+            None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
+        }
+    }
+
     /// Its place in the epoch.
-    pub id: ServerId,
+    pub const fn id(&self) -> ServerId {
+        self.id
+    }
+
     /// What opens the envelopes of this epoch.
-    pub envelope_key: pke::PrivateKey,
+    pub const fn envelope_key(&self) -> &pke::PrivateKey {
+        &self.envelope_key
+    }
+
     /// What signs its sums.
-    pub signing_key: SigningKey,
+    pub const fn signing_key(&self) -> &SigningKey {
+        &self.signing_key
+    }
 }
 
 /// An envelope was not taken.
@@ -48,6 +88,12 @@ pub enum EnvelopeFault {
         /// What is wrong with it.
         #[source]
         source: OpeningError,
+    },
+    /// This server has answered its set: nothing is added any more.
+    #[error("the envelope of client {client} came after this session was answered")]
+    Closed {
+        /// The client.
+        client: ClientId,
     },
     /// The sealed bytes are no opening.
     #[error("the opening of client {client} does not parse")]
@@ -100,6 +146,12 @@ pub enum EnvelopeFault {
         /// Whose envelope it is.
         found: ClientId,
     },
+    /// This server holds the keys of another epoch than the round's: it must not complain about anybody.
+    #[error("server {server} holds the keys of another epoch than this round's")]
+    WrongEpoch {
+        /// The server.
+        server: ServerId,
+    },
     /// The envelope is for another server.
     #[error("an envelope for server {found} reached server {expected}")]
     WrongServer {
@@ -121,12 +173,14 @@ impl Fault for EnvelopeFault {
         match self {
             Self::AlreadyReceived { .. } => "envelope_already_received",
             Self::BadOpening { .. } => "envelope_bad_opening",
+            Self::Closed { .. } => "envelope_closed",
             Self::MalformedOpening { .. } => "envelope_malformed_opening",
             Self::NotInPost { .. } => "envelope_not_in_post",
             Self::SelfTest { .. } => "envelope_self_test",
             Self::StaleKey { .. } => "envelope_stale_key",
             Self::Unopenable { .. } => "envelope_unopenable",
             Self::WrongClient { .. } => "envelope_wrong_client",
+            Self::WrongEpoch { .. } => "envelope_wrong_epoch",
             Self::WrongServer { .. } => "envelope_wrong_server",
             Self::WrongSession { .. } => "envelope_wrong_session",
         }
@@ -139,11 +193,11 @@ impl Fault for EnvelopeFault {
             | Self::MalformedOpening { client, .. }
             | Self::StaleKey { client, .. }
             | Self::Unopenable { client, .. } => Attribution::Client(*client),
-            Self::SelfTest { .. } => Attribution::Operator,
+            Self::SelfTest { .. } | Self::WrongEpoch { .. } => Attribution::Operator,
             Self::AlreadyReceived { .. } | Self::WrongClient { .. } | Self::WrongSession { .. } => {
                 Attribution::Caller
             }
-            Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
+            Self::Closed { .. } | Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
         }
     }
 
@@ -232,6 +286,9 @@ pub fn unseal_opening(
     post: &VerifiedPost,
     envelope: &Envelope,
 ) -> Result<(FreshOpening, VerifiedOpening), EnvelopeFault> {
+    if identity.epoch != *params.epoch() {
+        return Err(EnvelopeFault::WrongEpoch { server: identity.id });
+    }
     let client = post.client();
     if envelope.client != client {
         return Err(EnvelopeFault::WrongClient { expected: client, found: envelope.client });
@@ -304,7 +361,7 @@ impl ServerRound {
     /// Opens, verifies and adds one client's envelope.
     ///
     /// # Errors
-    /// As [`unseal_opening`], and `AlreadyReceived` or `WrongSession`. The sum is then unchanged.
+    /// As [`unseal_opening`], and `AlreadyReceived`, `Closed` or `WrongSession`. The sum is then unchanged.
     pub fn receive(&mut self, post: &VerifiedPost, envelope: &Envelope) -> Result<(), EnvelopeFault> {
         let unsealed = unseal_opening(&self.identity, &self.params, post, envelope);
         self.add(post, unsealed)
@@ -320,7 +377,10 @@ impl ServerRound {
         if post.statement().session != self.session {
             return Err(EnvelopeFault::WrongSession { client });
         }
-        if self.received.contains_key(&client) || self.answered.is_some() {
+        if self.answered.is_some() {
+            return Err(EnvelopeFault::Closed { client });
+        }
+        if self.received.contains_key(&client) {
             return Err(EnvelopeFault::AlreadyReceived { client });
         }
         let (opening, verified) = unsealed?;
@@ -329,8 +389,31 @@ impl ServerRound {
         Ok(())
     }
 
+    /// The root, as a digest, that a client's received envelope opens.
+    ///
+    /// A client may sign two statements for one session. The log has one of them, and the recipient adds that one's
+    /// root; a server that summed the other would be named for it. So before closing, whoever reads the log compares
+    /// this with the log's statement of every canonical client, and [`withdraw`](Self::withdraw)s what differs.
+    pub fn received(&self, client: ClientId) -> Option<&RootDigest> {
+        self.received.get(&client).map(|(_, root)| root)
+    }
+
+    /// Takes a client's envelope off the sum, so that the one that belongs to the log's statement can be received.
+    /// Returns whether there was one; after the answer nothing changes any more.
+    pub fn withdraw(&mut self, client: ClientId) -> bool {
+        self.answered.is_none() && self.take_off(client)
+    }
+
+    fn take_off(&mut self, client: ClientId) -> bool {
+        let Some((opening, root)) = self.received.remove(&client) else { return false };
+        let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
+        self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+        true
+    }
+
     /// The signed sum over the canonical set: what came but is not in the set is taken off again.
     ///
+    /// Every envelope has to be the one of the log's statement: see [`received`](Self::received).
     /// One set per round object: asked again for the same set it gives the same answer, for another it refuses.
     ///
     /// # Errors
@@ -358,9 +441,7 @@ impl ServerRound {
         let surplus: Vec<ClientId> =
             self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
         for client in surplus {
-            let (opening, root) = self.received.remove(&client).expect("its key was just listed");
-            let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
-            self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+            self.take_off(client);
         }
         let claim = SumClaim {
             deployment: *self.params.deployment(),

@@ -1,8 +1,8 @@
 //! Arguments of `panetiere demo`, and what they mean together.
 
 use super::messages::{self, Bounds, MessageSource, NamedMessage};
-use super::seed::Seed;
 use super::usage::UsageError;
+use crate::seed::Seed;
 use chipmunk::params::{P300, P1000, ParameterSet};
 use panetiere::sss::default_threshold;
 use std::path::PathBuf;
@@ -156,11 +156,6 @@ impl DemoConfig {
     /// Clients that send nothing: those asked for, and those for whom there was no message.
     pub fn cover(&self) -> u32 {
         self.clients - self.sent()
-    }
-
-    /// Messages that the round's encoding has room for: one a client, as nobody knows beforehand who sends.
-    pub fn capacity(&self) -> usize {
-        count(self.clients)
     }
 
     /// Messages sent.

@@ -3,8 +3,8 @@
 //! Everything is read with a bound that follows from the command line, before it is held in memory: neither a
 //! mistaken path nor an endless device can make the program allocate more.
 
-use super::seed::Seed;
 use super::usage::UsageError;
+use crate::seed::Seed;
 use rand_core::Rng;
 use std::fmt;
 use std::fs::{self, File};

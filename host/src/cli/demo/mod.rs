@@ -5,15 +5,14 @@ pub mod messages;
 mod render;
 pub mod report;
 mod round;
-pub mod seed;
 pub mod usage;
 
 use crate::cli::Exit;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::{self, Style};
+use crate::seed::Seed;
 use args::{Args, DemoConfig};
 use report::DemoReport;
-use seed::Seed;
 
 /// Runs the round that `config` describes and its tampered twin.
 ///

@@ -3,40 +3,22 @@
 use super::args::DemoConfig;
 use super::report::{DemoReport, Difference, Measures, Message, RoundReport, culprit};
 use crate::cli::progress::Progress;
-use anyhow::{Context, anyhow, bail};
+use crate::local::{LocalRound, Shape, index};
+use anyhow::{Context, bail};
 use chipmunk::ring::backend::Simd;
-use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, EpochServer, ServerBulletinEntry, SignedPost,
-    VerifiedPost,
-};
-use panetiere::channel::{self, ChannelParams};
+use panetiere::bulletin::{ClientBulletinEntry, Envelope, ServerBulletinEntry, SignedPost, VerifiedPost};
+use panetiere::channel;
 use panetiere::cs::OpeningSum;
-use panetiere::ids::{ClientId, DeploymentId, EpochId, ServerId, SessionId};
+use panetiere::ids::{ClientId, ServerId};
 use panetiere::protocol::{
-    ClientRound, Culprit, Deployment, Dimensions, Phase, PostSum, ProtocolParams, RecipientError, Recovered,
-    RejectReason, ServerIdentity, ServerRound, decrypt_aggregate, run_client_round, unseal_opening,
+    ClientRound, Culprit, Phase, PostSum, ProtocolParams, RecipientError, Recovered, RejectReason,
+    ServerRound, decrypt_aggregate, run_client_round, unseal_opening,
 };
-use panetiere::sig::{SigningKey, VerifyingKey};
 use panetiere::wire::{Decode, DecodeWith, Encode};
-use panetiere::{merkle, pke};
 use rand_core::Rng;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The log that the demo's session would be announced in.
-const ORIGIN: &str = "panetiere.demo/log";
-
-/// What all parties hold in common.
-struct Common {
-    channel: ChannelParams,
-    params: Arc<ProtocolParams>,
-    epoch: Epoch,
-    session: SessionId,
-    canonical: CanonicalSet,
-    clients: Vec<SigningKey>,
-    servers: Vec<Arc<ServerIdentity>>,
-}
 
 /// A sum of the messages' vectors, on its way through the servers and the recipient.
 struct Collected<'a> {
@@ -74,7 +56,7 @@ pub(super) fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<De
         *honest_entry.claim(),
         collected.lie.finish(liar.0),
         &common.params,
-        &identity.signing_key,
+        identity.signing_key(),
     );
     sums[usize::from(liar.0)] = wrong.to_bytes(&common.params);
     let (phases, links) = (Measures::default(), Measures::default());
@@ -87,60 +69,29 @@ fn below(word: u32, bound: u16) -> u16 {
     u16::try_from(word % u32::from(bound)).expect("a remainder is below its modulus")
 }
 
-fn setup(config: &DemoConfig) -> anyhow::Result<Common> {
-    let id = DeploymentId::from_name("panetiere demo");
-    let mut rng = config.seed.stream("keys");
-    let servers: Vec<_> = (0..config.servers)
-        .map(|index| {
-            Arc::new(ServerIdentity {
-                id: ServerId(index),
-                envelope_key: pke::PrivateKey::generate(&mut rng),
-                signing_key: SigningKey::generate(&mut rng),
-            })
-        })
-        .collect();
-    let clients: Vec<_> = (0..config.clients).map(|_| SigningKey::generate(&mut rng)).collect();
-    let entries = servers
-        .iter()
-        .map(|s| EpochServer::sign(&id, EpochId(0), s.id, s.envelope_key.public_key(), &s.signing_key))
-        .collect();
-    let document = Epoch::new(id, EpochId(0), entries)?.to_bytes();
-    let epoch = Epoch::from_bytes(&document)?;
-
-    let channel = ChannelParams::prony_for_messages(config.capacity(), config.message_bytes)?;
-    let deployment = Deployment {
-        id,
-        epoch: epoch.digest(),
-        set: config.params.set(),
+fn setup(config: &DemoConfig) -> anyhow::Result<LocalRound> {
+    let shape = Shape {
+        clients: config.clients,
+        servers: config.servers,
+        threshold: config.threshold,
         min_clients: config.min_clients,
-        max_clients: config.params.max_clients(),
+        message_bytes: config.message_bytes,
+        set: config.params.set(),
         kernels: Simd::detect().kernels(),
     };
-    let dimensions = Dimensions::for_channel(&channel, config.servers, config.threshold);
-    let params = ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions)?;
-    // The demo's stand-in for the log's announcement leaf: epoch document and parameters.
-    let leaf = merkle::leaf_hash(&[document.as_slice(), params.crs_digest().as_bytes()].concat());
-    Ok(Common {
-        channel,
-        params: Arc::new(params),
-        session: SessionId::derive(ORIGIN, 0, &leaf),
-        canonical: CanonicalSet::new((0..config.clients).map(ClientId))?,
-        epoch,
-        clients,
-        servers,
-    })
+    LocalRound::new(&config.seed, shape)
 }
 
 /// Clients encode, encrypt and seal; servers and recipient take what arrives, batch by batch, and keep only sums.
 fn collect<'a>(
     config: &DemoConfig,
-    common: &'a Common,
+    common: &'a LocalRound,
     liar: ServerId,
     progress: &Progress,
     phases: &mut Measures<Duration>,
     links: &mut Measures<u64>,
 ) -> anyhow::Result<Collected<'a>> {
-    let Common { params, session, servers, clients, epoch, .. } = common;
+    let LocalRound { params, session, servers, clients, epoch, .. } = common;
     let rounds =
         servers.iter().map(|s| ServerRound::new(Arc::clone(params), *session, Arc::clone(s))).collect();
     let posts = PostSum::new(params, *session, &common.canonical);
@@ -153,10 +104,8 @@ fn collect<'a>(
         let run = |&client: &u32| {
             // Every client has a stream of its own, so the batch size changes nothing.
             let mut rng = config.seed.stream(&format!("client {client}"));
-            let message = match config.messages.get(index(client)) {
-                Some(payload) => channel::encode_message(&mut rng, &common.channel, session, payload)?,
-                None => channel::cover(&common.channel),
-            };
+            let payload = config.messages.get(index(client)).map(Vec::as_slice);
+            let message = common.vector(&mut rng, payload)?;
             let key = &clients[index(client)];
             let round = run_client_round(&mut rng, params, session, ClientId(client), &message, &keys, key)?;
             anyhow::Ok(Sent::pack(params, &round))
@@ -184,7 +133,7 @@ fn collect<'a>(
         let started = Instant::now();
         for sent in &sent {
             let post = ClientBulletinEntry::from_bytes_with(params, &sent.post)?;
-            let key = admitted(common, post.signed.claim().client)?;
+            let key = common.admitted(post.signed.claim().client)?;
             collected.posts.add(&key, &post)?;
             bar.advance(1);
         }
@@ -217,29 +166,22 @@ impl Sent {
     }
 }
 
-/// The key that admission has bound to this client.
-fn admitted(common: &Common, client: ClientId) -> anyhow::Result<VerifyingKey> {
-    let key =
-        common.clients.get(index(client.0)).ok_or_else(|| anyhow!("client {client} was never admitted"))?;
-    Ok(key.verifying_key())
-}
-
 /// What a server sees of one client: the logged statement, checked, and all envelopes still as bytes.
-fn deliver<'a>(common: &Common, sent: &'a Sent) -> anyhow::Result<(VerifiedPost, Vec<&'a [u8]>)> {
+fn deliver<'a>(common: &LocalRound, sent: &'a Sent) -> anyhow::Result<(VerifiedPost, Vec<&'a [u8]>)> {
     let statement = SignedPost::from_bytes(&sent.statement)?;
-    let key = admitted(common, statement.claim().client)?;
+    let key = common.admitted(statement.claim().client)?;
     let post = statement.check(&common.params, &common.session, &key)?;
     Ok((post, sent.envelopes.iter().map(Vec::as_slice).collect()))
 }
 
-fn decode_sum(common: &Common, bytes: &[u8]) -> anyhow::Result<ServerBulletinEntry> {
+fn decode_sum(common: &LocalRound, bytes: &[u8]) -> anyhow::Result<ServerBulletinEntry> {
     ServerBulletinEntry::from_bytes_with(&common.params, bytes).context("a server's sum does not parse")
 }
 
 /// The recipient's end of the round: sums in, messages out, and what they are compared with what was sent.
 fn recover(
     config: &DemoConfig,
-    common: &Common,
+    common: &LocalRound,
     posts: &PostSum<'_>,
     sums: &[Vec<u8>],
     mut phases: Measures<Duration>,
@@ -295,10 +237,6 @@ fn recover(
         link_bytes: links,
         crs_digest: *common.params.crs_digest(),
     })
-}
-
-fn index(client: u32) -> usize {
-    usize::try_from(client).expect("the host runs on targets with at least 32 bits")
 }
 
 fn size(bytes: usize) -> u64 {

@@ -3,7 +3,6 @@
 use super::backend::Kernels;
 use super::modulus::Prime;
 use super::{Coeff, Domain, Ntt, NttRing, Poly, Ring, ShortPoly};
-use crate::N;
 use std::marker::PhantomData;
 
 /// One ring of one parameter set: its primes with their tables, and the kernels to compute with.
@@ -13,9 +12,6 @@ pub struct RingContext<R: Ring> {
     kernels: &'static Kernels,
     kind: PhantomData<fn() -> R>,
 }
-
-/// How many products of two residues fit a u64 accumulator, for primes below 2^30.
-const MAX_UNREDUCED: usize = 16;
 
 impl<R: Ring> RingContext<R> {
     /// Derives the tables of every limb.
@@ -96,7 +92,7 @@ impl<R: NttRing> RingContext<R> {
         out
     }
 
-    /// The inner product of two equally long rows, reduced once per 16 terms.
+    /// The inner product of two equally long rows.
     ///
     /// # Panics
     /// If the rows differ in length: a caller's bug.
@@ -106,28 +102,13 @@ impl<R: NttRing> RingContext<R> {
         b: impl ExactSizeIterator<Item = &'a Poly<R, Ntt>>,
     ) -> Poly<R, Ntt> {
         assert_eq!(a.len(), b.len(), "an inner product takes rows of one length");
+        let terms: Vec<_> = a.iter().zip(b).collect();
         let mut out = Poly::<R, Ntt>::zero();
-        let mut acc = vec![0u64; R::LIMBS * N];
-        for (index, (a, b)) in a.iter().zip(b).enumerate() {
-            for (limb, acc) in acc.chunks_exact_mut(N).enumerate() {
-                (self.kernels.mul_acc)(acc, a.limb(limb), b.limb(limb));
-            }
-            if (index + 1) % (MAX_UNREDUCED - 1) == 0 {
-                self.fold(&mut acc);
-            }
+        for (limb, prime) in self.primes.iter().enumerate() {
+            let terms: Vec<_> = terms.iter().map(|(a, b)| [a.limb(limb), b.limb(limb)]).collect();
+            (self.kernels.dot)(prime, &terms, out.limb_mut(limb));
         }
-        for (limb, (prime, acc)) in self.primes.iter().zip(acc.chunks_exact(N)).enumerate() {
-            (self.kernels.reduce)(prime, out.limb_mut(limb), acc);
-        }
-        zeroize::Zeroize::zeroize(&mut acc);
         out
-    }
-
-    /// Brings every accumulator below its prime, so that 15 more products fit.
-    fn fold(&self, acc: &mut [u64]) {
-        for (prime, acc) in self.primes.iter().zip(acc.chunks_exact_mut(N)) {
-            acc.iter_mut().for_each(|word| *word = prime.reduce(*word).into());
-        }
     }
 }
 
@@ -136,9 +117,7 @@ impl<R: Ring> RingContext<R> {
     pub fn centred(&self, poly: &Poly<R, Coeff>) -> ShortPoly {
         assert_eq!(R::LIMBS, 1, "only a one-limb element has a centred i32 form");
         let mut out = ShortPoly::zero();
-        for (out, &residue) in out.coefficients_mut().iter_mut().zip(poly.limb(0)) {
-            *out = self.primes[0].centred(residue);
-        }
+        (self.kernels.centred)(&self.primes[0], poly.limb(0), out.coefficients_mut());
         out
     }
 }
@@ -148,6 +127,7 @@ mod tests {
     use super::super::schoolbook::negacyclic;
     use super::super::{CsAux, Hvc, Kahe, Lane};
     use super::*;
+    use crate::N;
     use crate::params::{P300, P1000};
     use crate::ring::backend;
     use proptest::prelude::*;

@@ -4,6 +4,7 @@
 //! product of five centred ring elements with sums of `rho_max` bounded polynomials:
 //! 5 * 2048 * (q_cs / 2) * (beta * rho_max) < 2^50 for every parameter set.
 
+use super::modulus::Prime;
 use super::rescale::PairLift;
 use super::{Coeff, Cs, CsAux, Ntt, Poly, RingContext, ShortPoly};
 
@@ -12,14 +13,42 @@ use super::{Coeff, Cs, CsAux, Ntt, Poly, RingContext, ShortPoly};
 pub struct CsProducts {
     cs: RingContext<Cs>,
     aux: RingContext<CsAux>,
-    lift: PairLift,
+    reduction: PairReduction,
+}
+
+/// From residues modulo two primes to the residue modulo a third of the centred integer they stand for.
+#[derive(Debug)]
+pub struct PairReduction {
+    pub(super) pair: [Prime; 2],
+    pub(super) lift: PairLift,
+    pub(super) target: Prime,
+    /// The pair's product modulo the target.
+    pub(super) wrap: u32,
+}
+
+impl PairReduction {
+    /// Joins three primes, the target below 2^29.
+    pub(super) fn new(pair: &[Prime], target: &Prime) -> Self {
+        let lift = PairLift::new(pair);
+        let [p0, p1] = pair else { panic!("a pair of primes, got {}", pair.len()) };
+        assert!(p0.q() < 2 * p1.q(), "a pair of like primes");
+        // The vector kernels add up five values below the target.
+        assert!(target.q() < 1 << 29, "a target of at most 29 bits, got {}", target.q());
+        let plain = |prime: &Prime| Prime::without_transform(prime.q());
+        Self {
+            pair: [plain(p0), plain(p1)],
+            wrap: target.reduce(lift.modulus()),
+            target: plain(target),
+            lift,
+        }
+    }
 }
 
 impl CsProducts {
     /// Joins the two contexts.
     pub fn new(cs: RingContext<Cs>, aux: RingContext<CsAux>) -> Self {
-        let lift = PairLift::new(aux.primes());
-        Self { cs, aux, lift }
+        let reduction = PairReduction::new(aux.primes(), &cs.primes()[0]);
+        Self { cs, aux, reduction }
     }
 
     /// The CS ring.
@@ -40,17 +69,8 @@ impl CsProducts {
     /// The inner product of two rows of factors, in the CS ring.
     pub fn dot(&self, a: &[Poly<CsAux, Ntt>], b: &[Poly<CsAux, Ntt>]) -> Poly<Cs, Coeff> {
         let exact = self.aux.inverse(self.aux.dot(a, b.iter()));
-        let second = &self.aux.primes()[1];
-        let prime = &self.cs.primes()[0];
-        let half = self.lift.modulus() / 2;
-        // The pair's product modulo q_cs, taken off again where the centred lift is negative.
-        let wrap = prime.reduce(self.lift.modulus());
         let mut out = Poly::zero();
-        for ((out, &r0), &r1) in out.limb_mut(0).iter_mut().zip(exact.limb(0)).zip(exact.limb(1)) {
-            let lifted = self.lift.lift(second, r0, r1);
-            let negative = u32::try_from(half.wrapping_sub(lifted) >> 63).expect("one bit").wrapping_neg();
-            *out = prime.sub(prime.reduce(lifted), wrap & negative);
-        }
+        (self.cs.kernels().reduce_pair)(&self.reduction, [exact.limb(0), exact.limb(1)], out.limb_mut(0));
         out
     }
 }

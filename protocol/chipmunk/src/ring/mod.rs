@@ -3,6 +3,7 @@
 pub mod backend;
 mod context;
 pub mod crt;
+pub mod cumulative;
 pub mod expand;
 pub(crate) mod gaussian_table;
 pub mod modulus;
@@ -12,6 +13,7 @@ pub mod rescale;
 pub mod sample;
 #[cfg(test)]
 pub(crate) mod schoolbook;
+pub mod switch;
 
 pub use context::RingContext;
 pub use poly::{Poly, ShortPoly};

@@ -57,13 +57,21 @@ impl Prime {
     /// # Panics
     /// If `q` is even, below 3 or not below 2^30. Primality is the parameter table's promise; its tests prove it.
     pub fn new(q: u32) -> Self {
-        assert!(q % 2 == 1 && (3..1 << 30).contains(&q), "a modulus is an odd prime below 2^30, got {q}");
-        let barrett = ((1u128 << 64) / u128::from(q)) as u64;
-        let mut prime = Self { q, barrett, ntt: None };
+        let mut prime = Self::without_transform(q);
         if q % (2 * N as u32) == 1 {
             prime.ntt = Some(NttTables::new(&prime));
         }
         prime
+    }
+
+    /// Like [`new`](Self::new), without the transform's tables.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub(crate) fn without_transform(q: u32) -> Self {
+        assert!(q % 2 == 1 && (3..1 << 30).contains(&q), "a modulus is an odd prime below 2^30, got {q}");
+        let barrett = ((1u128 << 64) / u128::from(q)) as u64;
+        Self { q, barrett, ntt: None }
     }
 
     /// The prime.
@@ -173,6 +181,12 @@ impl Prime {
 #[inline(always)]
 pub(crate) const fn min(a: u32, b: u32) -> u32 {
     if a < b { a } else { b }
+}
+
+/// The larger of two, likewise.
+#[inline(always)]
+pub(crate) const fn max(a: u32, b: u32) -> u32 {
+    if a < b { b } else { a }
 }
 
 impl NttTables {

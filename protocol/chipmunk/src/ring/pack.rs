@@ -2,7 +2,7 @@
 //!
 //! 2048 values of any width fill whole bytes, so every polynomial starts and ends on a byte.
 
-use super::{Coeff, Poly, Ring, RingContext, ShortPoly};
+use super::{Coeff, Poly, Ring, RingContext, ShortPoly, backend};
 use crate::N;
 
 /// Packed bytes were not the encoding of a value.
@@ -37,22 +37,9 @@ pub const fn short_width(bound: u32) -> u32 {
 
 /// Appends 2048 values, each below `2^width`, `width` at most 32.
 pub fn pack_words(words: &[u32], width: u32, out: &mut Vec<u8>) {
-    debug_assert!(words.len() == N && words.iter().all(|&word| u64::from(word) < 1 << width));
-    out.reserve(packed_len(width));
-    let mut acc = 0u64;
-    let mut bits = 0;
-    for &word in words {
-        acc |= u64::from(word) << bits;
-        bits += width;
-        if bits >= 32 {
-            let [a, b, c, d, ..] = acc.to_le_bytes();
-            out.extend_from_slice(&[a, b, c, d]);
-            acc >>= 32;
-            bits -= 32;
-        }
-    }
-    // 2048 * width is a multiple of 32 for every width.
-    debug_assert_eq!(bits, 0);
+    let start = out.len();
+    out.resize(start + packed_len(width), 0);
+    (backend::scalar().pack)(width, words, &mut out[start..]);
 }
 
 /// Reads 2048 values of `width` bits, `width` at most 32, each at most `max`.
@@ -60,28 +47,20 @@ pub fn pack_words(words: &[u32], width: u32, out: &mut Vec<u8>) {
 /// # Errors
 /// `Length` unless exactly [`packed_len`] bytes are given; `OutOfRange` if any value is above `max`.
 pub fn unpack_words(bytes: &[u8], width: u32, max: u32, out: &mut [u32]) -> Result<(), PackError> {
+    unpack_with(backend::scalar().unpack, bytes, width, max, out)
+}
+
+fn unpack_with(
+    kernel: fn(u32, &[u8], &mut [u32]) -> u32,
+    bytes: &[u8],
+    width: u32,
+    max: u32,
+    out: &mut [u32],
+) -> Result<(), PackError> {
     if bytes.len() != packed_len(width) {
         return Err(PackError::Length { expected: packed_len(width), found: bytes.len() });
     }
-    let mask = u64::from(u32::MAX >> (32 - width));
-    let mut chunks = bytes.as_chunks::<4>().0.iter();
-    let mut acc = 0u64;
-    let mut bits = 0;
-    // One flag over all values, so that the time does not tell where a bad one stands.
-    let mut above = 0u64;
-    for out in out {
-        if bits < width {
-            let chunk = chunks.next().expect("the length was checked");
-            acc |= u64::from(u32::from_le_bytes(*chunk)) << bits;
-            bits += 32;
-        }
-        let value = acc & mask;
-        above |= u64::from(max).wrapping_sub(value) >> 63;
-        *out = u32::try_from(value).expect("masked to at most 32 bits");
-        acc >>= width;
-        bits -= width;
-    }
-    if above == 0 { Ok(()) } else { Err(PackError::OutOfRange { max }) }
+    if kernel(width, bytes, out) <= max { Ok(()) } else { Err(PackError::OutOfRange { max }) }
 }
 
 impl<R: Ring> RingContext<R> {
@@ -97,8 +76,20 @@ impl<R: Ring> RingContext<R> {
 
     /// Appends the packed element.
     pub fn pack(&self, poly: &Poly<R, Coeff>, out: &mut Vec<u8>) {
-        for limb in 0..R::LIMBS {
-            pack_words(poly.limb(limb), self.limb_width(), out);
+        let start = out.len();
+        out.resize(start + self.packed_len(), 0);
+        self.pack_into(poly, &mut out[start..]);
+    }
+
+    /// Puts the packed element into `out`.
+    ///
+    /// # Panics
+    /// Unless `out` is [`packed_len`](Self::packed_len) bytes long.
+    pub fn pack_into(&self, poly: &Poly<R, Coeff>, out: &mut [u8]) {
+        assert_eq!(out.len(), self.packed_len(), "room for one element of {}", R::NAME);
+        let width = self.limb_width();
+        for (limb, out) in out.chunks_exact_mut(packed_len(width)).enumerate() {
+            (self.kernels().pack)(width, poly.limb(limb), out);
         }
     }
 
@@ -115,9 +106,26 @@ impl<R: Ring> RingContext<R> {
         for (limb, (prime, bytes)) in
             self.primes().iter().zip(bytes.chunks_exact(packed_len(width))).enumerate()
         {
-            unpack_words(bytes, width, prime.q() - 1, poly.limb_mut(limb))?;
+            unpack_with(self.kernels().unpack, bytes, width, prime.q() - 1, poly.limb_mut(limb))?;
         }
         Ok(poly)
+    }
+
+    /// Adds the residues of one packed limb to 2048 sums, modulo 2^32.
+    ///
+    /// # Errors
+    /// `Length` for a wrong number of bytes, and nothing is added; `OutOfRange` for a residue at or above the prime,
+    /// after all were added: [`sub_packed_limb`](Self::sub_packed_limb) with the same bytes restores the sums.
+    pub fn add_packed_limb(&self, limb: usize, bytes: &[u8], sums: &mut [u32]) -> Result<(), PackError> {
+        unpack_with(self.kernels().add_packed, bytes, self.limb_width(), self.primes()[limb].q() - 1, sums)
+    }
+
+    /// Subtracts the residues of one packed limb from 2048 sums, modulo 2^32.
+    ///
+    /// # Errors
+    /// As [`add_packed_limb`](Self::add_packed_limb), with subtraction for addition.
+    pub fn sub_packed_limb(&self, limb: usize, bytes: &[u8], sums: &mut [u32]) -> Result<(), PackError> {
+        unpack_with(self.kernels().sub_packed, bytes, self.limb_width(), self.primes()[limb].q() - 1, sums)
     }
 }
 
@@ -148,7 +156,7 @@ impl ShortPoly {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cs, Hvc, Wire, backend};
+    use super::super::{Cs, Hvc, Wire};
     use super::*;
     use crate::params::{P300, P1000, ParameterSet};
     use proptest::prelude::*;

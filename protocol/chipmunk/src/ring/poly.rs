@@ -37,6 +37,12 @@ impl<R: Ring, D: Domain> Poly<R, D> {
         &mut self.words[limb * N..][..N]
     }
 
+    /// Residues of both limbs of a two-limb ring, for writing.
+    pub(crate) fn limbs_mut(&mut self) -> [&mut [u32]; 2] {
+        assert_eq!(R::LIMBS, 2, "{} has {} limbs", R::NAME, R::LIMBS);
+        self.words.split_at_mut(N).into()
+    }
+
     /// All residues, limb-major.
     pub fn words(&self) -> &[u32] {
         &self.words

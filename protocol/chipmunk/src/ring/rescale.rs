@@ -34,6 +34,16 @@ impl Rescale {
         Self { numerator, denominator, reciprocal, bits }
     }
 
+    /// The factor.
+    pub const fn numerator(&self) -> u64 {
+        self.numerator
+    }
+
+    /// The divisor.
+    pub const fn denominator(&self) -> u64 {
+        self.denominator
+    }
+
     /// The rounded quotient.
     #[inline]
     pub const fn apply(&self, x: u64) -> u64 {
@@ -64,7 +74,7 @@ impl Rescale {
 /// The lift from residues modulo two primes to `[0, q0 * q1)`.
 #[derive(Clone, Copy, Debug)]
 pub struct PairLift {
-    /// q0^-1 mod q1, with its Shoup companion.
+    /// q0^-1 mod q1.
     q0_inverse: u32,
     q0: u32,
     product: u64,
@@ -79,6 +89,11 @@ impl PairLift {
             q0: p0.q(),
             product: u64::from(p0.q()) * u64::from(p1.q()),
         }
+    }
+
+    /// q0^-1 mod q1.
+    pub const fn q0_inverse(&self) -> u32 {
+        self.q0_inverse
     }
 
     /// q0 * q1.

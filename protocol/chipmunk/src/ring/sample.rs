@@ -4,13 +4,14 @@
 //! so the number of draws says nothing about them. The Gaussian scans its whole cumulative table for every sample.
 
 use super::backend::Kernels;
+use super::cumulative::CumulativeTable;
 use super::expand::Expander;
 use super::gaussian_table::{ERROR_CDT, KEY_CDT};
 use super::modulus::Prime;
 use super::{Coeff, Domain, Ntt, NttRing, Poly, Ring, RingContext, ShortPoly};
 use crate::N;
 use rand_core::CryptoRng;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// Bytes drawn from a source at a time. Sources are continuous, so the value changes speed, not output.
 const CHUNK: usize = 4096;
@@ -101,11 +102,13 @@ pub enum Gaussian {
 }
 
 impl Gaussian {
-    /// The folded cumulative table: entry i is `floor(2^63 * P(|x| <= i))`.
-    pub fn table(self) -> &'static [u64] {
+    /// The folded cumulative table.
+    pub fn table(self) -> &'static CumulativeTable {
+        static ERROR: CumulativeTable = CumulativeTable::new(&ERROR_CDT);
+        static KEY: CumulativeTable = CumulativeTable::new(&KEY_CDT);
         match self {
-            Self::Error => &ERROR_CDT,
-            Self::Key => &KEY_CDT,
+            Self::Error => &ERROR,
+            Self::Key => &KEY,
         }
     }
 }
@@ -116,12 +119,10 @@ pub fn gaussian(
     which: Gaussian,
     rng: &mut (impl CryptoRng + ?Sized),
 ) -> Zeroizing<ShortPoly> {
-    let mut bytes = Zeroizing::new(vec![0u8; 8 * N]);
-    rng.fill_bytes(bytes.as_mut());
-    let mut words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let mut words = Zeroizing::new(vec![[0u8; 8]; N]);
+    rng.fill_bytes(words.as_flattened_mut());
     let mut poly = Zeroizing::new(ShortPoly::zero());
     (kernels.gaussian)(which.table(), &words, poly.coefficients_mut());
-    words.zeroize();
     poly
 }
 
@@ -203,12 +204,13 @@ mod tests {
     #[test]
     fn gaussian_edges_of_the_word() {
         for which in [Gaussian::Error, Gaussian::Key] {
-            let table = which.table();
+            let table = which.table().entries();
             let top = i32::try_from(table.len()).unwrap();
             let mut words = vec![0, 1 << 63, table[0] | 1 << 63, u64::MAX >> 1, u64::MAX];
             words.extend(table.iter().flat_map(|&entry| [entry - 1, entry]));
             let mut out = vec![0; words.len()];
-            (backend::scalar().gaussian)(table, &words, &mut out);
+            let bytes: Vec<_> = words.iter().map(|word: &u64| word.to_le_bytes()).collect();
+            (backend::scalar().gaussian)(which.table(), &bytes, &mut out);
             assert_eq!(out[..5], [0, 0, -1, top, -top]);
             for (&word, &sample) in words.iter().zip(&out).skip(5) {
                 // The table is sorted, so counting by bisection is another way to the same number.

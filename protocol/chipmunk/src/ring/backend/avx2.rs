@@ -4,13 +4,21 @@
 //! here, and the loads and stores of [`mem`].
 
 mod arith;
+mod centre;
+mod float;
 mod gaussian;
 mod mem;
 mod ntt;
+mod pack;
 mod pointwise;
+mod switch;
 
+use super::super::crt::PairReduction;
+use super::super::cumulative::CumulativeTable;
 use super::super::modulus::Prime;
+use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
+use crate::digits::DigitBase;
 
 /// Whether this CPU (and operating system) runs these kernels.
 pub(super) fn detected() -> bool {
@@ -25,11 +33,19 @@ pub(super) static KERNELS: Kernels = Kernels {
     add,
     sub,
     mul,
-    mul_acc,
-    reduce,
+    dot,
     scale,
     from_signed,
+    centred,
+    decompose,
+    reduce_pair,
     gaussian,
+    encrypt,
+    decrypt,
+    pack,
+    unpack,
+    add_packed,
+    sub_packed,
 };
 
 macro_rules! dispatch {
@@ -49,9 +65,18 @@ dispatch! {
     fn add(prime: &Prime, a: &mut [u32], b: &[u32]) = pointwise::add;
     fn sub(prime: &Prime, a: &mut [u32], b: &[u32]) = pointwise::sub;
     fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) = pointwise::mul;
-    fn mul_acc(acc: &mut [u64], a: &[u32], b: &[u32]) = pointwise::mul_acc;
-    fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) = pointwise::reduce;
+    fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) = pointwise::dot;
     fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
-    fn gaussian(table: &[u64], words: &[u64], out: &mut [i32]) = gaussian::gaussian;
+    fn centred(prime: &Prime, residues: &[u32], out: &mut [i32]) = centre::centred;
+    fn decompose(prime: &Prime, base: &DigitBase, residues: &[u32], out: [&mut [i32]; 3]) = centre::decompose;
+    fn reduce_pair(s: &PairReduction, residues: [&[u32]; 2], out: &mut [u32]) = centre::reduce_pair;
+    fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) = gaussian::gaussian;
+    fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])
+        = switch::encrypt;
+    fn decrypt(s: &ModulusSwitch, sum: [&[u32]; 2], mask: [&[u32]; 2], out: &mut [u64]) -> u64 = switch::decrypt;
+    fn pack(width: u32, words: &[u32], out: &mut [u8]) = pack::pack;
+    fn unpack(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 = pack::unpack;
+    fn add_packed(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 = pack::add_packed;
+    fn sub_packed(width: u32, bytes: &[u8], out: &mut [u32]) -> u32 = pack::sub_packed;
 }

@@ -7,16 +7,24 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod packing;
 mod scalar;
 #[cfg(test)]
 mod tests;
 
+use super::crt::PairReduction;
+use super::cumulative::CumulativeTable;
 use super::modulus::Prime;
+use super::switch::ModulusSwitch;
+use crate::digits::DigitBase;
 use std::fmt;
 use std::str::FromStr;
 
-/// The arithmetic of one back-end. All slices are 2048 long; residues are canonical in `[0, q)`, before and after.
+/// The arithmetic of one back-end. All slices are 2048 long; residues are canonical in `[0, q)`, before and after,
+/// where nothing else is said.
 /// Every kernel is constant time in its data.
+#[expect(clippy::type_complexity, reason = "this table is where the signatures are spelled out")]
 pub struct Kernels {
     /// Which back-end this is.
     pub simd: Simd,
@@ -30,17 +38,33 @@ pub struct Kernels {
     pub sub: fn(&Prime, &mut [u32], &[u32]),
     /// `out = a * b`, slot by slot.
     pub mul: fn(&Prime, &mut [u32], &[u32], &[u32]),
-    /// `acc += a * b`, slot by slot, unreduced.
-    pub mul_acc: fn(&mut [u64], &[u32], &[u32]),
-    /// `out = acc mod q`.
-    pub reduce: fn(&Prime, &mut [u32], &[u64]),
+    /// The sum of the products `a * b`, slot by slot: `(terms, out)`.
+    pub dot: fn(&Prime, &[[&[u32]; 2]], &mut [u32]),
     /// `a *= scalar`, the scalar in `[0, q)`.
     pub scale: fn(&Prime, &mut [u32], u32),
     /// Residues of integers of magnitude below q.
     pub from_signed: fn(&Prime, &mut [u32], &[i32]),
-    /// Gaussian samples from uniform words: the low 63 bits are compared with every entry of the cumulative table,
-    /// the top bit is the sign. `(table, words, out)`, the table of any length, the others equally long.
-    pub gaussian: fn(&[u64], &[u64], &mut [i32]),
+    /// The representatives in `[-(q-1)/2, (q-1)/2]`.
+    pub centred: fn(&Prime, &[u32], &mut [i32]),
+    /// The three balanced digits of the centred representatives, least significant first; q is at most the base cubed.
+    pub decompose: fn(&Prime, &DigitBase, &[u32], [&mut [i32]; 3]),
+    /// Residues of a pair of primes to residues of the target: `(pair, residues, out)`.
+    pub reduce_pair: fn(&PairReduction, [&[u32]; 2], &mut [u32]),
+    /// Gaussian samples from uniform little-endian words: the magnitude is the number of table entries at or below the
+    /// low 63 bits, the top bit is the sign. `(table, words, out)`, the latter equally long, a multiple of 8.
+    pub gaussian: fn(&CumulativeTable, &[[u8; 8]], &mut [i32]),
+    /// [`ModulusSwitch::encrypt`] with limbs `(mask, error, message, out)`.
+    pub encrypt: fn(&ModulusSwitch, [&[u32]; 2], &[i32], &[u64], [&mut [u32]; 2]),
+    /// [`ModulusSwitch::decrypt`] with limbs `(sum, mask, out)`; the words of `sum` are any.
+    pub decrypt: fn(&ModulusSwitch, [&[u32]; 2], [&[u32]; 2], &mut [u64]) -> u64,
+    /// Packs words below `2^width`, `width` in `1..=32`, into exactly `2048 * width / 8` bytes: `(width, words, out)`.
+    pub pack: fn(u32, &[u32], &mut [u8]),
+    /// Inverse of `pack`: `(width, bytes, out)`. Returns the largest word.
+    pub unpack: fn(u32, &[u8], &mut [u32]) -> u32,
+    /// Like `unpack`, adding to `out` modulo 2^32. Returns the largest word added.
+    pub add_packed: fn(u32, &[u8], &mut [u32]) -> u32,
+    /// Like `unpack`, subtracting from `out` modulo 2^32. Returns the largest word subtracted.
+    pub sub_packed: fn(u32, &[u8], &mut [u32]) -> u32,
 }
 
 impl fmt::Debug for Kernels {
@@ -128,6 +152,9 @@ impl Simd {
         Self::available().next_back().expect("the portable back-end runs everywhere")
     }
 }
+
+/// Products of two residues of a prime below 2^30 that fit a u64 together with one more residue.
+const MAX_UNREDUCED: usize = 15;
 
 /// A slice cut into registers.
 ///

@@ -2,9 +2,13 @@
 
 use super::{Kernels, Simd};
 use crate::N;
+use crate::digits::DigitBase;
 use crate::params::{P300, P1000, ParameterSet};
+use crate::ring::crt::PairReduction;
 use crate::ring::modulus::Prime;
 use crate::ring::schoolbook::negacyclic;
+use crate::ring::switch::{MAX_ERROR, ModulusSwitch};
+use crate::ring::{Kahe, RingContext, Wire};
 use proptest::prelude::*;
 
 /// The vector back-ends of this CPU.
@@ -46,7 +50,7 @@ impl Draw {
     }
 
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        u64::try_from(u128::from(self.word()) * u128::from(bound) >> 64).unwrap()
+        u64::try_from((u128::from(self.word()) * u128::from(bound)) >> 64).unwrap()
     }
 
     /// A residue: an edge of the range every other time.
@@ -133,26 +137,24 @@ proptest! {
             let short: Vec<i32> = a.iter().zip(&b)
                 .map(|(&a, &b)| if b % 2 == 0 { a.cast_signed() } else { -a.cast_signed() })
                 .collect();
-            let wide: Vec<u64> = a.iter().map(|&a| match draw.below(4) {
-                0 => u64::from(a),
-                1 => u64::MAX - u64::from(a),
-                2 => (u64::MAX / u64::from(q)) * u64::from(q) - draw.below(2),
-                _ => draw.word(),
-            }).collect();
-            // The largest accumulator that a caller may have, so that adding a product cannot overflow.
-            let room: Vec<u64> = wide.iter().map(|&w| w.min(u64::MAX - u64::from(q) * u64::from(q))).collect();
+            // Rows of the largest residues too, and more of them than one accumulation takes.
+            let rows: Vec<Vec<u32>> = (0..17)
+                .map(|k| if k % 4 == 0 { vec![q - 1; N] } else { draw.residues(q) })
+                .collect();
+            let terms: Vec<[&[u32]; 2]> = rows.iter().map(|row| [&row[..], &rows[0]]).chain([[&a[..], &b[..]]]).collect();
             let run = |kernels: &Kernels| {
                 let [mut add, mut sub, mut scale] = [(); 3].map(|()| a.clone());
-                let [mut mul, mut reduce, mut signed] = [(); 3].map(|()| vec![0; N]);
-                let mut acc = room.clone();
+                let [mut mul, mut signed] = [(); 2].map(|()| vec![0; N]);
+                let mut dots = [0, 1, 5, 15, 16, 18].map(|length| (length, vec![1; N]));
                 (kernels.add)(&prime, &mut add, &b);
                 (kernels.sub)(&prime, &mut sub, &b);
                 (kernels.scale)(&prime, &mut scale, factor);
                 (kernels.mul)(&prime, &mut mul, &a, &b);
-                (kernels.mul_acc)(&mut acc, &a, &b);
-                (kernels.reduce)(&prime, &mut reduce, &wide);
+                for (length, dot) in &mut dots {
+                    (kernels.dot)(&prime, &terms[terms.len() - *length..], dot);
+                }
                 (kernels.from_signed)(&prime, &mut signed, &short);
-                ([add, sub, scale, mul, reduce, signed], acc)
+                ([add, sub, scale, mul, signed], dots)
             };
             let expected = run(scalar());
             for kernels in others() {
@@ -184,9 +186,9 @@ proptest! {
         use crate::ring::sample::Gaussian;
         let mut draw = Draw(seed);
         for which in [Gaussian::Error, Gaussian::Key] {
-            let table = which.table();
+            let table = which.table().entries();
             // Next to entries, at both ends, anywhere; with either sign.
-            let words: Vec<u64> = (0..8 * words).map(|_| {
+            let words: Vec<[u8; 8]> = (0..8 * words).map(|_| {
                 let entry = table[usize::try_from(draw.below(table.len() as u64)).unwrap()];
                 let low = match draw.below(4) {
                     0 => entry - 1 + draw.below(3),
@@ -194,14 +196,127 @@ proptest! {
                     2 => (u64::MAX >> 1) - draw.below(3),
                     _ => draw.word(),
                 };
-                low & u64::MAX >> 1 | draw.below(2) << 63
+                (low & u64::MAX >> 1 | draw.below(2) << 63).to_le_bytes()
             }).collect();
             let mut expected = vec![0; words.len()];
-            (scalar().gaussian)(table, &words, &mut expected);
+            (scalar().gaussian)(which.table(), &words, &mut expected);
             for kernels in others() {
                 let mut got = vec![0; words.len()];
-                (kernels.gaussian)(table, &words, &mut got);
+                (kernels.gaussian)(which.table(), &words, &mut got);
                 prop_assert_eq!(&got, &expected, "{:?} {:?}", kernels, which);
+            }
+        }
+    }
+
+    #[test]
+    fn modulus_switches_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for set in SETS {
+            let kahe = RingContext::<Kahe>::new(&set.kahe, scalar());
+            let wire = RingContext::<Wire>::new(&set.wire, scalar());
+            for t in [set.plaintext_power, set.plaintext_prime] {
+                let switch = ModulusSwitch::new(&kahe, &wire, t);
+                let mask = set.kahe.map(|q| draw.residues(q));
+                // Words at both ends of u32 too: a sum is not reduced.
+                let sum = set.wire.map(|q| -> Vec<u32> {
+                    (0..N).map(|_| match draw.below(3) {
+                        0 => u32::MAX - u32::try_from(draw.below(3)).unwrap(),
+                        1 => u32::try_from(draw.word() >> 32).unwrap(),
+                        _ => draw.residue(q),
+                    }).collect()
+                });
+                let error: Vec<i32> = (0..N).map(|_| {
+                    let magnitude = i32::try_from(draw.residue(MAX_ERROR)).unwrap();
+                    if draw.below(2) == 0 { magnitude } else { -magnitude }
+                }).collect();
+                let message: Vec<u64> = (0..N).map(|_| match draw.below(4) {
+                    0 => draw.below(3),
+                    1 => t - 1 - draw.below(3),
+                    // The middle of a power of two: a tie.
+                    2 => t / 2 + draw.below(2),
+                    _ => draw.below(t),
+                }).collect();
+                let run = |kernels: &Kernels| {
+                    let (mut c0, mut c1, mut m) = (vec![0; N], vec![0; N], vec![0; N]);
+                    let mask = [&mask[0][..], &mask[1]];
+                    (kernels.encrypt)(&switch, mask, &error, &message, [&mut c0, &mut c1]);
+                    let largest = (kernels.decrypt)(&switch, [&sum[0], &sum[1]], mask, &mut m);
+                    // A fresh ciphertext too, whose residuals are small.
+                    let mut back = vec![0; N];
+                    let fresh = (kernels.decrypt)(&switch, [&c0, &c1], mask, &mut back);
+                    (c0, c1, m, largest, back, fresh)
+                };
+                let expected = run(scalar());
+                for kernels in others() {
+                    prop_assert_eq!(&run(kernels), &expected, "{:?} {} t = {}", kernels, set.name, t);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packing_matches_scalar(seed in any::<u64>(), width in 1u32..=32) {
+        let mut draw = Draw(seed);
+        let top = u32::MAX >> (32 - width);
+        let words: Vec<u32> = (0..N).map(|_| match draw.below(4) {
+            0 => 0,
+            1 => top,
+            _ => u32::try_from(draw.word() >> 32).unwrap() & top,
+        }).collect();
+        let sums: Vec<u32> = (0..N).map(|_| u32::try_from(draw.word() >> 32).unwrap()).collect();
+        let length = N * usize::try_from(width).unwrap() / 8;
+        let run = |kernels: &Kernels| {
+            let mut bytes = vec![0xAA; length];
+            (kernels.pack)(width, &words, &mut bytes);
+            let [mut unpacked, mut added, mut taken] = [(); 3].map(|()| sums.clone());
+            let largest = [
+                (kernels.unpack)(width, &bytes, &mut unpacked),
+                (kernels.add_packed)(width, &bytes, &mut added),
+                (kernels.sub_packed)(width, &bytes, &mut taken),
+            ];
+            (bytes, unpacked, added, taken, largest)
+        };
+        let expected = run(scalar());
+        prop_assert_eq!(&expected.1, &words);
+        prop_assert_eq!(expected.4, [*words.iter().max().unwrap(); 3]);
+        for (((&added, &taken), &sum), &word) in expected.2.iter().zip(&expected.3).zip(&sums).zip(&words) {
+            prop_assert_eq!((added, taken), (sum.wrapping_add(word), sum.wrapping_sub(word)));
+        }
+        for kernels in others() {
+            prop_assert_eq!(&run(kernels), &expected, "{:?} width {}", kernels, width);
+        }
+    }
+
+    #[test]
+    fn centred_kernels_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for set in SETS {
+            let pair = set.cs_aux.map(Prime::new);
+            for (q, base) in [(set.hvc, set.hvc_base), (set.cs, set.cs_base), (set.lane, set.lane_base)] {
+                let (prime, base) = (Prime::new(q), DigitBase::new(base));
+                let reduction = PairReduction::new(&pair, &prime);
+                let a = draw.residues(q);
+                let mut residues = set.cs_aux.map(|q| draw.residues(q));
+                // Around half of the product, where the sign turns.
+                let half = u64::from(set.cs_aux[0]) * u64::from(set.cs_aux[1]) / 2;
+                for i in 0..8 {
+                    let at = usize::try_from(draw.below(N as u64)).unwrap();
+                    for (limb, prime) in residues.iter_mut().zip(&pair) {
+                        limb[at] = prime.reduce(half - 4 + i);
+                    }
+                }
+                let run = |kernels: &Kernels| {
+                    let [mut centred, mut d0, mut d1, mut d2] = [(); 4].map(|()| vec![0; N]);
+                    let mut reduced = vec![0; N];
+                    (kernels.centred)(&prime, &a, &mut centred);
+                    (kernels.decompose)(&prime, &base, &a, [&mut d0, &mut d1, &mut d2]);
+                    (kernels.reduce_pair)(&reduction, residues.each_ref().map(Vec::as_slice), &mut reduced);
+                    (centred, d0, d1, d2, reduced)
+                };
+                let expected = run(scalar());
+                for kernels in others() {
+                    prop_assert_eq!(&run(kernels), &expected, "{:?} q = {}", kernels, q);
+                }
             }
         }
     }

@@ -46,13 +46,20 @@ pub(super) fn high_words(even: __m256i, odd: __m256i) -> __m256i {
     _mm256_blend_epi32::<0b1010_1010>(_mm256_shuffle_epi32::<0b11_11_01_01>(even), odd)
 }
 
+/// The high words of `y * c`, the constants of odd lanes given in even ones.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn mul_high(y: __m256i, even: __m256i, odd: __m256i) -> __m256i {
+    let even = _mm256_mul_epu32(y, even);
+    let odd = _mm256_mul_epu32(_mm256_shuffle_epi32::<0b11_11_01_01>(y), odd);
+    high_words(even, odd)
+}
+
 /// `y * w` in `[0, 2q)`, for any u32 `y`.
 #[target_feature(enable = "avx2")]
 #[inline]
 pub(super) fn mul_lazy(y: __m256i, f: Factor, q: __m256i) -> __m256i {
-    let even = _mm256_mul_epu32(y, f.even);
-    let odd = _mm256_mul_epu32(_mm256_shuffle_epi32::<0b11_11_01_01>(y), f.odd);
-    let quotient = high_words(even, odd);
+    let quotient = mul_high(y, f.even, f.odd);
     _mm256_sub_epi32(_mm256_mullo_epi32(y, f.w), _mm256_mullo_epi32(quotient, q))
 }
 

@@ -1,8 +1,8 @@
 //! Slot-by-slot arithmetic.
 
-use super::arith::{Factor, Modulus, halves, high_words, mul_lazy, once};
-use super::mem::{load, load_i32, load_u64, store, store_u64, widen};
-use crate::ring::backend::{registers, registers_mut};
+use super::arith::{Factor, Modulus, high_words, mul_lazy, once};
+use super::mem::{load, load_i32, store};
+use crate::ring::backend::{MAX_UNREDUCED, registers, registers_mut};
 use crate::ring::modulus::Prime;
 use std::arch::x86_64::*;
 
@@ -45,24 +45,36 @@ pub(super) fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
     }
 }
 
+/// Sums of even and of odd slots in 64-bit lanes. A sum is its high words times 2^32 mod q and its low words times 1,
+/// each in `[0, 2q)`.
 #[target_feature(enable = "avx2")]
-pub(super) fn mul_acc(acc: &mut [u64], a: &[u32], b: &[u32]) {
-    for ((acc, a), b) in registers_mut(acc).iter_mut().zip(registers(a)).zip(registers(b)) {
-        store_u64(acc, _mm256_add_epi64(load_u64(acc), _mm256_mul_epu32(widen(a), widen(b))));
-    }
-}
-
-/// `high * 2^32 + low`: the high words times 2^32 mod q and the low words times 1, each in `[0, 2q)`.
-#[target_feature(enable = "avx2")]
-pub(super) fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) {
+pub(super) fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) {
     let m = Modulus::new(prime);
     let factor = |w| Factor::uniform(w, prime.shoup(w));
     let (one, power) = (factor(1), factor(prime.reduce(1 << 32)));
-    for (out, [first, second]) in registers_mut(out).iter_mut().zip(registers::<2, _>(registers::<4, _>(acc)))
-    {
-        let (low, high) = halves(load_u64(first), load_u64(second));
-        let sum = _mm256_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, power, m.q));
-        store(out, once(once(sum, m.q2), m.q));
+    let low_word = _mm256_set1_epi64x(0xFFFF_FFFF);
+    let out = registers_mut::<8, _>(out);
+    assert!(terms.iter().flatten().all(|row| row.len() == 8 * out.len()), "rows of one length");
+    for (i, out) in out.iter_mut().enumerate() {
+        let mut sum = _mm256_setzero_si256();
+        for terms in terms.chunks(MAX_UNREDUCED) {
+            let mut even = _mm256_and_si256(sum, low_word);
+            let mut odd = _mm256_srli_epi64::<32>(sum);
+            for term in terms {
+                let [a, b] = term.map(|row| load(&row.as_chunks().0[i]));
+                even = _mm256_add_epi64(even, _mm256_mul_epu32(a, b));
+                odd = _mm256_add_epi64(
+                    odd,
+                    _mm256_mul_epu32(_mm256_srli_epi64::<32>(a), _mm256_srli_epi64::<32>(b)),
+                );
+            }
+            // Low words of the sums and high words, each in the order of the slots.
+            let low = _mm256_blend_epi32::<0b1010_1010>(even, _mm256_shuffle_epi32::<0b10_10_00_00>(odd));
+            let high = high_words(even, odd);
+            let lazy = _mm256_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, power, m.q));
+            sum = once(once(lazy, m.q2), m.q);
+        }
+        store(out, sum);
     }
 }
 

@@ -39,14 +39,21 @@ impl Factor {
     }
 }
 
+/// The high words of `y * c`, the constants of odd lanes given in even ones.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+#[inline]
+pub(super) fn mul_high(y: __m512i, even: __m512i, odd: __m512i) -> __m512i {
+    let even = _mm512_mul_epu32(y, even);
+    let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(y), odd);
+    // Those of odd lanes are in place, those of even lanes come down from above.
+    _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even)
+}
+
 /// `y * w` in `[0, 2q)`, for any u32 `y`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 #[inline]
 pub(super) fn mul_lazy(y: __m512i, f: Factor, q: __m512i) -> __m512i {
-    let even = _mm512_mul_epu32(y, f.even);
-    let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(y), f.odd);
-    // The high halves: those of odd lanes are in place, those of even lanes come down from above.
-    let quotient = _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even);
+    let quotient = mul_high(y, f.even, f.odd);
     _mm512_sub_epi32(_mm512_mullo_epi32(y, f.w), _mm512_mullo_epi32(quotient, q))
 }
 
@@ -55,4 +62,12 @@ pub(super) fn mul_lazy(y: __m512i, f: Factor, q: __m512i) -> __m512i {
 #[inline]
 pub(super) fn once(x: __m512i, m: __m512i) -> __m512i {
     _mm512_min_epu32(x, _mm512_sub_epi32(x, m))
+}
+
+/// The low words of sixteen 64-bit lanes, in order.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn low_words(first: __m512i, second: __m512i) -> __m512i {
+    let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    _mm512_permutex2var_epi32(first, even, second)
 }

@@ -1,8 +1,8 @@
 //! Slot-by-slot arithmetic.
 
 use super::arith::{Factor, Modulus, mul_lazy, once};
-use super::mem::{load, load_i32, load_u64, store, store_u64, widen};
-use crate::ring::backend::{registers, registers_mut};
+use super::mem::{load, load_i32, store};
+use crate::ring::backend::{MAX_UNREDUCED, registers, registers_mut};
 use crate::ring::modulus::Prime;
 use std::arch::x86_64::*;
 
@@ -45,28 +45,36 @@ pub(super) fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
     }
 }
 
+/// Sums of even and of odd slots in 64-bit lanes. A sum is its high words times 2^32 mod q and its low words times 1,
+/// each in `[0, 2q)`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn mul_acc(acc: &mut [u64], a: &[u32], b: &[u32]) {
-    for ((acc, a), b) in registers_mut(acc).iter_mut().zip(registers(a)).zip(registers(b)) {
-        store_u64(acc, _mm512_add_epi64(load_u64(acc), _mm512_mul_epu32(widen(a), widen(b))));
-    }
-}
-
-/// `high * 2^32 + low`: the high words times 2^32 mod q and the low words times 1, each in `[0, 2q)`.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn reduce(prime: &Prime, out: &mut [u32], acc: &[u64]) {
+pub(super) fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) {
     let m = Modulus::new(prime);
     let factor = |w| Factor::uniform(w, prime.shoup(w));
     let (one, power) = (factor(1), factor(prime.reduce(1 << 32)));
-    let low_words = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    let high_words = _mm512_add_epi32(low_words, _mm512_set1_epi32(1));
-    for (out, [first, second]) in registers_mut(out).iter_mut().zip(registers::<2, _>(registers::<8, _>(acc)))
-    {
-        let (first, second) = (load_u64(first), load_u64(second));
-        let low = _mm512_permutex2var_epi32(first, low_words, second);
-        let high = _mm512_permutex2var_epi32(first, high_words, second);
-        let sum = _mm512_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, power, m.q));
-        store(out, once(once(sum, m.q2), m.q));
+    let low_word = _mm512_set1_epi64(0xFFFF_FFFF);
+    let out = registers_mut::<16, _>(out);
+    assert!(terms.iter().flatten().all(|row| row.len() == 16 * out.len()), "rows of one length");
+    for (i, out) in out.iter_mut().enumerate() {
+        let mut sum = _mm512_setzero_si512();
+        for terms in terms.chunks(MAX_UNREDUCED) {
+            let mut even = _mm512_and_si512(sum, low_word);
+            let mut odd = _mm512_srli_epi64::<32>(sum);
+            for term in terms {
+                let [a, b] = term.map(|row| load(&row.as_chunks().0[i]));
+                even = _mm512_add_epi64(even, _mm512_mul_epu32(a, b));
+                odd = _mm512_add_epi64(
+                    odd,
+                    _mm512_mul_epu32(_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b)),
+                );
+            }
+            // Low words of the sums and high words, each in the order of the slots.
+            let low = _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even, 0xAAAA, odd);
+            let high = _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even);
+            let lazy = _mm512_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, power, m.q));
+            sum = once(once(lazy, m.q2), m.q);
+        }
+        store(out, sum);
     }
 }
 

@@ -1,0 +1,131 @@
+//! `panetiere bench`: what a round costs each role, and what the arithmetic under it costs.
+
+mod frames;
+mod kernels;
+mod machine;
+mod round;
+mod worker;
+mod yardsticks;
+
+use crate::cli::Exit;
+use crate::cli::terminal;
+use chipmunk::ring::backend::Simd;
+
+/// What to measure.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub(crate) enum Command {
+    /// Run one whole direct round, each role in a process of its own, and time every phase
+    Round(RoundArgs),
+    /// Time each arithmetic kernel next to a dependent addition
+    Kernels(KernelArgs),
+    /// One role of `bench round`, driven by its parent over stdin and stdout
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
+
+/// The shape of the round to measure.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct RoundArgs {
+    /// Clients in the round, each sending a message of full length
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    clients: u32,
+
+    /// Length of every message, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16_384)]
+    bytes: usize,
+
+    /// Servers that share the key
+    #[arg(long, value_name = "S", default_value_t = 8)]
+    servers: u16,
+
+    /// Threads of each process
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u16,
+
+    /// Arithmetic back-end [default: the fastest of this CPU]
+    #[arg(long, value_name = "NAME")]
+    simd: Option<Simd>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// How to measure the kernels.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct KernelArgs {
+    /// Arithmetic back-end [default: the fastest of this CPU]
+    #[arg(long, value_name = "NAME")]
+    simd: Option<Simd>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn execute(command: &Command) -> Exit {
+    let outcome = match command {
+        Command::Round(args) => round::execute(args),
+        Command::Kernels(args) => kernels::execute(args),
+        Command::Worker(args) => worker::execute(args).map(|()| Exit::Ok),
+    };
+    outcome.unwrap_or_else(|error| {
+        terminal::print_error(&format!("{error:#}"));
+        Exit::Failed
+    })
+}
+
+/// Prints a result as one line of JSON, or as one line a number.
+fn print(report: &serde_json::Value, json: bool) -> anyhow::Result<()> {
+    let text = if json {
+        serde_json::to_string(report)?
+    } else {
+        let mut lines = Vec::new();
+        flatten("", report, &mut lines);
+        lines.join("\n")
+    };
+    Ok(terminal::print_stdout(&text)?)
+}
+
+/// One line per leaf of the object: its path and its value.
+fn flatten(path: &str, value: &serde_json::Value, lines: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                flatten(&path, value, lines);
+            }
+        }
+        value => lines.push(format!("{path:<44} {value}")),
+    }
+}
+
+/// The middle of the samples, in milliseconds to the tenth of a microsecond; 0 without samples.
+fn median_ms(samples: &[std::time::Duration]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable();
+    let middle = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+    (middle.as_secs_f64() * 1e7).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::time::Duration;
+
+    #[test]
+    fn median_is_the_middle_sample() {
+        let samples = [5u64, 1, 9].map(Duration::from_millis);
+        assert!((median_ms(&samples) - 5.0).abs() < 1e-9);
+        assert!(median_ms(&[]) < 1e-9);
+    }
+
+    #[test]
+    fn text_names_every_number_once() {
+        let mut lines = Vec::new();
+        flatten("", &json!({"client": {"total_ms": 1.5}, "threads": 2}), &mut lines);
+        let words: Vec<Vec<&str>> = lines.iter().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words, [["client.total_ms", "1.5"], ["threads", "2"]]);
+    }
+}

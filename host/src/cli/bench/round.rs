@@ -1,0 +1,187 @@
+//! `panetiere bench round`: one round, each role in its own process, one of them working at a time.
+//!
+//! The roles run in lockstep, so what is timed has the machine to itself, and each process's peak memory is that of its
+//! role alone. The figures are medians: over the clients for what happens per client, over five repeats for what the
+//! recipient does after the close, over the servers for theirs.
+
+use super::worker::{self, Role};
+use super::{RoundArgs, frames, machine, print, yardsticks};
+use crate::cli::Exit;
+use crate::cli::progress::Progress;
+use crate::cli::terminal;
+use anyhow::{Context, bail};
+use chipmunk::params::P1000;
+use chipmunk::ring::backend::Simd;
+use serde_json::{Value, json};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// A worker process and the pipes to it.
+struct Worker {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: ChildStdout,
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    fn spawn(args: &RoundArgs, simd: Simd, role: Role, index: u16) -> anyhow::Result<Self> {
+        let name = match role {
+            Role::Client => "client",
+            Role::Server => "server",
+            Role::Recipient => "recipient",
+        };
+        let numbers = [
+            ("--index", index.to_string()),
+            ("--clients", args.clients.to_string()),
+            ("--bytes", args.bytes.to_string()),
+            ("--servers", args.servers.to_string()),
+            ("--threads", args.threads.to_string()),
+            ("--simd", simd.to_string()),
+        ];
+        let mut process = Command::new(std::env::current_exe().context("this program's own path")?)
+            .args(["bench", "worker", name])
+            .args(numbers.iter().flat_map(|(option, value)| [(*option).to_owned(), value.clone()]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("a worker did not start")?;
+        let input = process.stdin.take();
+        let output = process.stdout.take().context("a worker has no stdout")?;
+        Ok(Self { process, input, output, buffer: Vec::new() })
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        frames::write(self.input.as_mut().context("the worker was told to end")?, bytes)
+    }
+
+    fn receive(&mut self) -> anyhow::Result<&[u8]> {
+        if let Err(error) = frames::read(&mut self.output, &mut self.buffer) {
+            bail!("a worker ended early ({}): {error}", self.process.wait()?);
+        }
+        Ok(&self.buffer)
+    }
+
+    /// Reads the figures and waits for the end.
+    fn finish(mut self) -> anyhow::Result<Value> {
+        let figures = serde_json::from_slice(self.receive()?)?;
+        self.input = None;
+        self.process.wait()?;
+        Ok(figures)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // A worker of a failed bench must not outlive it; one that has ended makes this a no-op.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub(super) fn execute(args: &RoundArgs) -> anyhow::Result<Exit> {
+    if let Some(complaint) = usage(args) {
+        terminal::print_error(&complaint);
+        return Ok(Exit::Usage);
+    }
+    let simd = args.simd.unwrap_or_else(Simd::detect);
+    let progress = Progress::on_stderr(args.json);
+    let yardsticks = yardsticks::measure();
+    let mut client = Worker::spawn(args, simd, Role::Client, 0)?;
+    let mut servers = (0..args.servers)
+        .map(|i| Worker::spawn(args, simd, Role::Server, i))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut recipient = Worker::spawn(args, simd, Role::Recipient, 0)?;
+    let mut sizes = json!({});
+    let phase = progress.phase("clients", args.clients.into());
+    for number in 0..args.clients {
+        client.send(&number.to_le_bytes())?;
+        let statement = client.receive()?.to_vec();
+        let post = client.receive()?.to_vec();
+        let mut envelopes = 0;
+        for server in &mut servers {
+            let envelope = client.receive()?;
+            envelopes += envelope.len();
+            server.send(&statement)?;
+            server.send(envelope)?;
+            server.receive()?;
+        }
+        recipient.send(&post)?;
+        recipient.receive()?;
+        sizes = json!({"post": post.len(), "envelopes": envelopes});
+        phase.advance(1);
+    }
+    phase.finish();
+    client.send(b"")?;
+    recipient.send(b"")?;
+    for server in &mut servers {
+        server.send(b"")?;
+        let sum = server.receive()?;
+        recipient.send(sum)?;
+        sizes["server_entry"] = json!(sum.len());
+    }
+    let client = client.finish()?;
+    let recipient = recipient.finish()?;
+    let servers = servers.into_iter().map(Worker::finish).collect::<anyhow::Result<Vec<_>>>()?;
+    let report = report(args, simd, &client, &servers, &recipient, sizes, yardsticks);
+    print(&report, args.json)?;
+    Ok(Exit::Ok)
+}
+
+/// What has to change on the command line.
+fn usage(args: &RoundArgs) -> Option<String> {
+    let RoundArgs { clients, bytes, servers, threads, .. } = *args;
+    if !(2..=P1000.rho_max).contains(&clients) {
+        return Some(format!("--clients {clients}: give 2 to {}", P1000.rho_max));
+    }
+    if servers == 0 || threads == 0 {
+        return Some("--servers and --threads: give at least 1".to_owned());
+    }
+    // Setup itself says what else does not fit, before eight processes find out.
+    worker::local_round(2, bytes, servers, Simd::detect()).err().map(|error| format!("{error:#}"))
+}
+
+fn report(
+    args: &RoundArgs,
+    simd: Simd,
+    client: &Value,
+    servers: &[Value],
+    recipient: &Value,
+    bytes: Value,
+    yardsticks: Value,
+) -> Value {
+    let over_servers = |name: &str| {
+        let mut values: Vec<f64> = servers.iter().filter_map(|figures| figures[name].as_f64()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let without_rss = |figures: &Value| {
+        let mut figures = figures.clone();
+        if let Some(fields) = figures.as_object_mut() {
+            fields.remove("peak_rss_bytes");
+        }
+        figures
+    };
+    let server_rss = servers.iter().filter_map(|figures| figures["peak_rss_bytes"].as_u64()).max();
+    json!({
+        "clients": args.clients,
+        "message_bytes": args.bytes,
+        "servers": args.servers,
+        "client": without_rss(client),
+        "server": {
+            "arrival_per_client_ms": over_servers("arrival_per_client_ms"),
+            "statement_check_ms": over_servers("statement_check_ms"),
+            "close_ms": over_servers("close_ms"),
+        },
+        "recipient": without_rss(recipient),
+        "bytes": bytes,
+        "peak_rss_bytes": {
+            "client": client["peak_rss_bytes"],
+            "server": server_rss,
+            "recipient": recipient["peak_rss_bytes"],
+        },
+        "yardsticks": yardsticks,
+        "simd": simd.to_string(),
+        "threads": args.threads,
+        "cpu": machine::cpu(),
+    })
+}

@@ -1,0 +1,265 @@
+//! One role of `bench round` in a process of its own: requests as frames on stdin, answers as frames on stdout.
+//!
+//! An empty request ends the work; the answer to it is the role's figures as JSON.
+
+use super::{frames, machine, median_ms};
+use crate::local::{LocalRound, Shape};
+use crate::seed::Seed;
+use anyhow::{Context, ensure};
+use chipmunk::params::P300;
+use chipmunk::params::P1000;
+use chipmunk::ring::backend::Simd;
+use panetiere::bulletin::{
+    ClientBulletinEntry, Envelope, PostStatement, ServerBulletinEntry, SignedPost, env_root,
+};
+use panetiere::channel;
+use panetiere::ids::ClientId;
+use panetiere::protocol::{
+    Phase, PostSum, ServerRound, cs_commit, decrypt_aggregate, kahe_encrypt, kahe_keygen, seal_openings,
+    shamir_share,
+};
+use panetiere::sss::default_threshold;
+use panetiere::wire::{Decode, DecodeWith, Encode};
+use rand_core::Rng;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the recipient closes, to have a median.
+const CLOSE_REPEATS: usize = 5;
+
+/// Which role, and the shape of the round.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// The role
+    #[arg(value_enum)]
+    pub(super) role: Role,
+    /// Which server, for that role
+    #[arg(long, default_value_t = 0)]
+    pub(super) index: u16,
+    #[arg(long)]
+    pub(super) clients: u32,
+    #[arg(long)]
+    pub(super) bytes: usize,
+    #[arg(long)]
+    pub(super) servers: u16,
+    #[arg(long)]
+    pub(super) threads: u16,
+    #[arg(long)]
+    pub(super) simd: Simd,
+}
+
+/// The roles that are measured.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// All clients, one after the other.
+    Client,
+    /// One server.
+    Server,
+    /// The recipient.
+    Recipient,
+}
+
+/// The seed of every bench: figures are comparable because the input is the same.
+fn seed() -> Seed {
+    Seed::from_bytes(*b"panetiere bench, seed number 001")
+}
+
+/// The message of a client: full length, its own.
+fn message(client: u32, bytes: usize) -> Vec<u8> {
+    let mut message = vec![0; bytes];
+    seed().stream(&format!("message {client}")).fill_bytes(&mut message);
+    message
+}
+
+/// The smallest parameter set that takes this many clients.
+pub(super) fn local_round(
+    clients: u32,
+    bytes: usize,
+    servers: u16,
+    simd: Simd,
+) -> anyhow::Result<LocalRound> {
+    let set = if clients <= P300.rho_max { &P300 } else { &P1000 };
+    let threshold = default_threshold(servers);
+    let shape = Shape {
+        clients,
+        servers,
+        threshold,
+        min_clients: 2,
+        message_bytes: bytes,
+        set,
+        kernels: simd.kernels(),
+    };
+    LocalRound::new(&seed(), shape)
+}
+
+/// Samples by phase.
+#[derive(Default)]
+struct Samples(BTreeMap<&'static str, Vec<Duration>>);
+
+impl Samples {
+    fn time<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let result = work();
+        self.0.entry(name).or_default().push(started.elapsed());
+        result
+    }
+
+    fn medians(&self) -> serde_json::Map<String, serde_json::Value> {
+        self.0.iter().map(|(name, samples)| ((*name).to_owned(), json!(median_ms(samples)))).collect()
+    }
+}
+
+pub(super) fn execute(args: &Args) -> anyhow::Result<()> {
+    rayon::ThreadPoolBuilder::new().num_threads(args.threads.into()).build_global()?;
+    let local = local_round(args.clients, args.bytes, args.servers, args.simd)?;
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    let mut figures = match args.role {
+        Role::Client => client(&local, args, &mut input, &mut output)?,
+        Role::Server => server(&local, args, &mut input, &mut output)?,
+        Role::Recipient => recipient(&local, args, &mut input, &mut output)?,
+    };
+    figures["peak_rss_bytes"] = json!(machine::peak_rss_bytes());
+    frames::write(&mut output, &serde_json::to_vec(&figures)?)
+}
+
+/// Request: a client's number. Answer: statement, post, and one envelope a server.
+fn client(
+    local: &LocalRound,
+    args: &Args,
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> anyhow::Result<serde_json::Value> {
+    let LocalRound { params, session, epoch, .. } = local;
+    let keys = epoch.envelope_keys();
+    let mut samples = Samples::default();
+    let mut request = Vec::new();
+    loop {
+        frames::read(input, &mut request)?;
+        let Ok(number) = <[u8; 4]>::try_from(request.as_slice()) else { break };
+        let number = u32::from_le_bytes(number);
+        let payload = message(number, args.bytes);
+        let mut rng = seed().stream(&format!("client {number}"));
+        let started = Instant::now();
+        let vector = samples.time("encode_ms", || local.vector(&mut rng, Some(&payload)))?;
+        let key = samples.time("keygen_ms", || kahe_keygen(&mut rng, params));
+        let ciphertext = samples.time("encrypt_ms", || kahe_encrypt(&mut rng, params, &key, &vector))?;
+        let shares = samples.time("share_ms", || shamir_share(&mut rng, params, &key));
+        let (commitment, openings) = samples.time("commit_ms", || cs_commit(&mut rng, params, &shares));
+        let root = commitment.digest(params.lattice());
+        let client = ClientId(number);
+        let sealed = samples
+            .time("seal_ms", || seal_openings(&mut rng, params, session, client, root, &openings, &keys))?;
+        let (statement, post, envelopes) = samples.time("pack_ms", || {
+            let (env_root, envelopes) =
+                env_root(client, keys.iter().map(|(_, key)| key.digest()).zip(sealed));
+            let statement =
+                PostStatement::direct(params, session, client, &commitment, &ciphertext, env_root);
+            let signed = SignedPost::sign(statement, &local.clients[crate::local::index(number)]);
+            let statement = signed.to_bytes();
+            let post = ClientBulletinEntry { signed, commitment, ciphertext }.to_bytes(params);
+            (statement, post, envelopes)
+        });
+        samples.0.entry("total_ms").or_default().push(started.elapsed());
+        frames::write(output, &statement)?;
+        frames::write(output, &post)?;
+        for envelope in envelopes {
+            frames::write(output, &envelope.to_bytes())?;
+        }
+    }
+    Ok(json!(samples.medians()))
+}
+
+/// Requests: statement, envelope; the answer is empty. At the end: the signed sum.
+fn server(
+    local: &LocalRound,
+    args: &Args,
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> anyhow::Result<serde_json::Value> {
+    let params = &local.params;
+    let identity = local.servers.get(usize::from(args.index)).context("no such server")?;
+    let mut round = ServerRound::new(Arc::clone(params), local.session, Arc::clone(identity));
+    let mut samples = Samples::default();
+    let (mut statement, mut envelope) = (Vec::new(), Vec::new());
+    loop {
+        frames::read(input, &mut statement)?;
+        if statement.is_empty() {
+            break;
+        }
+        frames::read(input, &mut envelope)?;
+        let post = samples.time("statement_check_ms", || {
+            let signed = SignedPost::from_bytes(&statement)?;
+            let key = local.admitted(signed.claim().client)?;
+            anyhow::Ok(signed.check(params, &local.session, &key)?)
+        })?;
+        samples.time("arrival_per_client_ms", || {
+            anyhow::Ok(round.receive(&post, &Envelope::from_bytes_with(params, &envelope)?)?)
+        })?;
+        frames::write(output, b"")?;
+    }
+    let sum = samples.time("close_ms", || anyhow::Ok(round.close(&local.canonical)?.to_bytes(params)))?;
+    frames::write(output, &sum)?;
+    Ok(json!(samples.medians()))
+}
+
+/// Requests: a post each, answered empty; an empty one; then one sum a server.
+fn recipient(
+    local: &LocalRound,
+    args: &Args,
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> anyhow::Result<serde_json::Value> {
+    let params = &local.params;
+    let mut posts = PostSum::new(params, local.session, &local.canonical);
+    let mut samples = Samples::default();
+    let mut request = Vec::new();
+    loop {
+        frames::read(input, &mut request)?;
+        if request.is_empty() {
+            break;
+        }
+        samples.time("arrival_per_post_ms", || {
+            let post = ClientBulletinEntry::from_bytes_with(params, &request)?;
+            anyhow::Ok(posts.add(&local.admitted(post.signed.claim().client)?, &post)?)
+        })?;
+        frames::write(output, b"")?;
+    }
+    let mut sums = Vec::new();
+    for _ in 0..args.servers {
+        frames::read(input, &mut request)?;
+        sums.push(request.clone());
+    }
+    let mut close = Samples::default();
+    let mut messages = Vec::new();
+    for _ in 0..CLOSE_REPEATS {
+        let started = Instant::now();
+        let entries = sums
+            .iter()
+            .map(|sum| ServerBulletinEntry::from_bytes_with(params, sum))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut last = started;
+        let recovered = decrypt_aggregate(&posts, &local.epoch, &entries, &mut |phase| {
+            let name = match phase {
+                Phase::VerifyOpenings => "verify_ms",
+                Phase::Interpolate => "interpolate_ms",
+                _ => "decrypt_ms",
+            };
+            close.0.entry(name).or_default().push(last.elapsed());
+            last = Instant::now();
+        })?;
+        messages = close.time("decode_ms", || {
+            channel::decode_messages(&local.channel, &local.session, &recovered.plaintext, None)
+        })?;
+        samples.0.entry("close_total_ms").or_default().push(started.elapsed());
+    }
+    let mut sent: Vec<Vec<u8>> = (0..args.clients).map(|client| message(client, args.bytes)).collect();
+    sent.sort_unstable();
+    messages.sort_unstable();
+    ensure!(messages == sent, "the recovered messages are not those sent");
+    let mut figures = json!(samples.medians());
+    figures["close"] = json!(close.medians());
+    Ok(figures)
+}

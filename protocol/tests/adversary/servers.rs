@@ -1,0 +1,314 @@
+//! Lies of a server, and what others can do with its bytes.
+
+use super::{LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
+use panetiere::bulletin::{EpochError, ServerBulletinEntry, SumClaim};
+use panetiere::fault::{Attribution, Fault, Retry};
+use panetiere::ids::{ClientId, EpochId, ServerId};
+use panetiere::pke::PrivateKey;
+use panetiere::protocol::{RecipientError, RejectReason, ServerIdentity, unseal_opening};
+use panetiere::sig::SigningKey;
+use panetiere::testing::{ServerLie, deployment};
+use panetiere::wire::{DecodeError, DecodeErrorKind, DecodeWith};
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+
+struct ServerRow {
+    lie: &'static str,
+    /// What the lying server has published in place of, or beside, an honest sum.
+    publishes: fn(&Scene) -> Vec<ServerBulletinEntry>,
+    /// The error's code; none where nothing is wrong.
+    code: Option<&'static str>,
+    blamed: Attribution,
+}
+
+fn one(scene: &Scene, lie: ServerLie) -> Vec<ServerBulletinEntry> {
+    vec![scene.round.lying_sum(LIAR, &scene.set, &lie)]
+}
+
+fn honest(scene: &Scene, server: ServerId) -> ServerBulletinEntry {
+    scene.sums[usize::from(server.0)].clone()
+}
+
+const SERVER: Attribution = Attribution::Server(LIAR);
+
+static SERVER_ROWS: &[ServerRow] = &[
+    ServerRow {
+        lie: "one randomness coefficient is one less",
+        publishes: |scene| one(scene, ServerLie::Altered { part: 0 }),
+        code: Some("sum_invalid_opening"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "one leaf digit is one less",
+        publishes: |scene| one(scene, ServerLie::Altered { part: 7 }),
+        code: Some("sum_invalid_opening"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "one path digit is one less",
+        publishes: |scene| one(scene, ServerLie::Altered { part: 14 }),
+        code: Some("sum_invalid_opening"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "leaves a client out and claims the whole set",
+        publishes: |scene| one(scene, ServerLie::Omits(ClientId(3))),
+        code: Some("sum_invalid_opening"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "another server's opening under its own claim",
+        publishes: |scene| one(scene, ServerLie::Opening(Box::new(honest(scene, ServerId(0))))),
+        code: Some("sum_invalid_opening"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "its opening of an earlier session under this session's claim",
+        publishes: |scene| one(scene, ServerLie::Opening(Box::new(scene.earlier_sums[2].clone()))),
+        code: Some("sum_invalid_opening"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "sums over another set and says so",
+        publishes: |scene| one(scene, ServerLie::Over(NET.all_but(ClientId(0)))),
+        code: Some("sum_set"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "sums under other public parameters",
+        publishes: |scene| one(scene, ServerLie::WrongCrs),
+        code: Some("sum_crs"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "sums under another epoch",
+        publishes: |scene| one(scene, ServerLie::WrongEpoch),
+        code: Some("sum_epoch"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "signs an honest sum and one over another set",
+        publishes: |scene| {
+            vec![honest(scene, LIAR), one(scene, ServerLie::Over(NET.all_but(ClientId(0)))).remove(0)]
+        },
+        code: Some("sum_double"),
+        blamed: SERVER,
+    },
+    ServerRow {
+        lie: "signs an honest sum and an altered one",
+        publishes: |scene| vec![one(scene, ServerLie::Altered { part: 3 }).remove(0), honest(scene, LIAR)],
+        code: Some("sum_double"),
+        blamed: SERVER,
+    },
+    // What anybody can do with a server's bytes: the server is not named for it.
+    ServerRow {
+        lie: "its sum of an earlier session is replayed",
+        publishes: |scene| vec![scene.earlier_sums[2].clone()],
+        code: Some("sum_session"),
+        blamed: NOBODY,
+    },
+    ServerRow {
+        lie: "its sum for a later session shows up early",
+        publishes: |scene| one(scene, ServerLie::WrongSession(NET.session(7))),
+        code: Some("sum_session"),
+        blamed: NOBODY,
+    },
+    ServerRow {
+        lie: "its sum for another deployment shows up here",
+        publishes: |scene| one(scene, ServerLie::WrongDeployment),
+        code: Some("sum_deployment"),
+        blamed: NOBODY,
+    },
+    ServerRow {
+        lie: "signs with its own key in server 1's name",
+        publishes: |scene| one(scene, ServerLie::InTheNameOf(ServerId(1))),
+        code: Some("sum_signature"),
+        blamed: NOBODY,
+    },
+    ServerRow {
+        lie: "signs for a server that does not exist",
+        publishes: |scene| {
+            // Its bytes would not even parse; this one is handed over as a value.
+            let (sum, key) = (honest(scene, LIAR), NET.server(LIAR).signing_key());
+            let claim = SumClaim { server: ServerId(4), ..*sum.claim() };
+            vec![ServerBulletinEntry::sign(claim, sum.opening().clone(), &NET.params, key)]
+        },
+        code: Some("sum_unknown_server"),
+        blamed: NOBODY,
+    },
+    ServerRow {
+        lie: "its honest sum is delivered twice",
+        publishes: |scene| vec![honest(scene, LIAR), honest(scene, LIAR)],
+        code: None,
+        blamed: NOBODY,
+    },
+    ServerRow {
+        lie: "its honest sum and its replay are delivered",
+        publishes: |scene| vec![scene.earlier_sums[2].clone(), honest(scene, LIAR)],
+        code: Some("sum_session"),
+        blamed: NOBODY,
+    },
+];
+
+#[test]
+fn a_lying_server_is_named_and_no_other() {
+    let scene = &*SCENE;
+    let expected = NET.expected(&scene.set);
+    for ServerRow { lie, publishes, code, blamed } in SERVER_ROWS {
+        let lies = publishes(scene);
+        let others = [0, 1, 3].map(|server| scene.sums[server].clone());
+        let culprits: Vec<_> =
+            code.iter().filter(|_| names_a_party(*blamed)).map(|code| (LIAR, *code)).collect();
+        let discarded: Vec<_> = code.iter().filter(|_| !names_a_party(*blamed)).copied().collect();
+
+        // Three honest servers remain: the same plaintext, in whatever order the sums come.
+        for entries in [[&lies[..], &others].concat(), [&others, &lies[..]].concat()] {
+            let recovered = scene.round.recover(&scene.set, &entries).unwrap();
+            assert_eq!(recovered.plaintext, expected, "{lie}");
+            assert_eq!(findings(&recovered), (culprits.clone(), discarded.clone()), "{lie}");
+            let faults = recovered.culprits.iter().map(|culprit| &culprit.fault).chain(&recovered.discarded);
+            assert!(faults.map(Fault::attribution).all(|attribution| attribution == *blamed), "{lie}");
+        }
+
+        // An attempt that excludes nobody stops at this very lie.
+        let once = scene.round.recover_once(&scene.set, &[&lies[..], &others].concat());
+        match code {
+            Some(code) => {
+                let refused = once.unwrap_err();
+                assert_eq!((refused.code(), refused.attribution()), (*code, *blamed), "{lie}");
+            }
+            None => assert_eq!(once.as_ref(), Ok(&expected), "{lie}"),
+        }
+
+        // Two honest servers and the liar: without its share the round waits for more, and says who lied.
+        let outcome = scene.round.recover(&scene.set, &[&lies[..], &others[..2]].concat());
+        if lies.contains(&honest(scene, LIAR)) && !names_a_party(*blamed) {
+            assert_eq!(outcome.unwrap().plaintext, expected, "{lie}");
+            continue;
+        }
+        match outcome.unwrap_err() {
+            RecipientError::Rejected(RejectReason::SharesExhausted { remaining, need, culprits: found }) => {
+                assert_eq!((remaining, need), (2, 3), "{lie}");
+                let found: Vec<_> = found.iter().map(|c| (c.server, c.fault.code())).collect();
+                assert_eq!(found, culprits, "{lie}");
+            }
+            other => panic!("{lie}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn any_altered_polynomial_of_a_sum_names_its_server() {
+    let scene = &*SCENE;
+    // Randomness, leaf digits, and for each of two levels both children's digits without one: 5 + 6 + 2 * 5.
+    for part in 0..21 {
+        let lie = scene.round.lying_sum(LIAR, &scene.set, &ServerLie::Altered { part });
+        let entries = [&[lie][..], &scene.sums[..2], &scene.sums[3..]].concat();
+        let recovered = scene.round.recover(&scene.set, &entries).unwrap();
+        assert_eq!(findings(&recovered), (vec![(LIAR, "sum_invalid_opening")], vec![]), "part {part}");
+        assert_eq!(recovered.plaintext, NET.expected(&scene.set));
+    }
+}
+
+#[test]
+fn two_lying_servers_are_both_named() {
+    let scene = &*SCENE;
+    let lies = [
+        scene.round.lying_sum(ServerId(3), &scene.set, &ServerLie::Altered { part: 1 }),
+        scene.round.lying_sum(ServerId(1), &scene.set, &ServerLie::Over(NET.all_but(ClientId(2)))),
+    ];
+    let entries = [&lies[..], &scene.sums[..1], &scene.sums[2..3]].concat();
+    let refused = scene.round.recover(&scene.set, &entries).unwrap_err();
+    assert_eq!((refused.code(), refused.retry()), ("shares_exhausted", Retry::SameRequest));
+    let RecipientError::Rejected(RejectReason::SharesExhausted { culprits, remaining, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    let found: Vec<_> = culprits.iter().map(|c| (c.server, c.fault.code())).collect();
+    assert_eq!(found, [(ServerId(1), "sum_set"), (ServerId(3), "sum_invalid_opening")]);
+    assert_eq!(remaining, 2);
+}
+
+#[test]
+fn bytes_that_are_no_sum_are_refused_before_anything_is_verified() {
+    let scene = &*SCENE;
+    let honest = honest(scene, LIAR).to_bytes(&NET.params);
+    // Header, four digests, server, set digest, number of clients, opening, signature.
+    let (server, clients, opening) = (4 + 128, 4 + 128 + 2 + 32, 4 + 128 + 2 + 32 + 4);
+    let signature = honest.len() - 64;
+    let at = |offset, what, kind| DecodeError { offset, what, kind };
+    let differs = |expected, found| DecodeErrorKind::Unexpected { expected, found };
+    let edited = |at: usize, with: &[u8]| {
+        let mut bytes = honest.clone();
+        bytes[at..at + with.len()].copy_from_slice(with);
+        bytes
+    };
+    let out_of_range = DecodeErrorKind::OutOfRange;
+    let rows: Vec<(&str, Vec<u8>, DecodeError)> = vec![
+        ("empty", vec![], at(0, "object type", DecodeErrorKind::Truncated { need: 2, have: 0 })),
+        (
+            "one byte short",
+            honest[..honest.len() - 1].to_vec(),
+            at(signature, "signature", DecodeErrorKind::Truncated { need: 64, have: 63 }),
+        ),
+        (
+            "one byte long",
+            [honest.as_slice(), &[0]].concat(),
+            at(honest.len(), "end of object", DecodeErrorKind::Trailing { extra: 1 }),
+        ),
+        ("a post's type", edited(0, &[2, 1]), at(0, "object type", differs(0x0201, 0x0102))),
+        ("version 2", edited(2, &[2, 0]), at(2, "object version", differs(1, 2))),
+        ("server 4 of 4", edited(server, &[4, 0]), at(server, "server id", out_of_range)),
+        ("no clients", edited(clients, &[0; 4]), at(clients, "number of clients", out_of_range)),
+        ("301 clients", edited(clients, &[45, 1, 0, 0]), at(clients, "number of clients", out_of_range)),
+        ("2^32 - 1 clients", edited(clients, &[0xFF; 4]), at(clients, "number of clients", out_of_range)),
+        // Four clients: randomness in [-432, 432], ten bits a coefficient, 865 to 1023 unused.
+        ("a digit out of range", edited(opening, &[0xFF; 2]), at(opening, "randomness sum", out_of_range)),
+        ("r = 0", edited(signature, &[0; 32]), at(signature, "signature", out_of_range)),
+        ("s above n", edited(signature + 32, &[0xFF; 32]), at(signature, "signature", out_of_range)),
+    ];
+    for (row, bytes, expected) in rows {
+        let refused = ServerBulletinEntry::from_bytes_with(&NET.params, &bytes);
+        assert_eq!(refused.unwrap_err(), expected, "{row}");
+    }
+    // Whoever holds only such bytes holds no sum: three others recover, and nobody is named.
+    let recovered = scene.round.recover(&scene.set, &[&scene.sums[..2], &scene.sums[3..]].concat()).unwrap();
+    assert_eq!(findings(&recovered), (vec![], vec![]));
+}
+
+#[test]
+fn too_few_sums_name_nobody() {
+    let scene = &*SCENE;
+    let refused = scene.round.recover(&scene.set, &scene.sums[..2]).unwrap_err();
+    assert_eq!(refused.code(), "below_share_threshold");
+    assert_eq!((refused.attribution(), refused.retry()), (NOBODY, Retry::SameRequest));
+    // Three times the same sum is one sum.
+    let refused = scene.round.recover(&scene.set, &vec![scene.sums[0].clone(); 3]).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("shares_exhausted", NOBODY));
+}
+
+#[test]
+fn a_server_with_the_wrong_keys_names_no_client() {
+    // Keys that the document does not name never become an identity: every client would look like a cheat to it.
+    let other = SigningKey::generate(&mut ChaCha20Rng::from_seed([1; 32]));
+    let own = || SigningKey::from_scalar(&NET.server(LIAR).signing_key().expose_scalar()).unwrap();
+    let published = || PrivateKey::from_seed(&NET.server(LIAR).envelope_key().expose_seed());
+    let rows = [
+        (LIAR, PrivateKey::generate(&mut ChaCha20Rng::from_seed([2; 32])), own()),
+        (LIAR, published(), other),
+        (ServerId(1), published(), own()),
+        (ServerId(4), published(), own()),
+    ];
+    for (server, envelope_key, signing_key) in rows {
+        let refused = ServerIdentity::new(server, envelope_key, signing_key, &NET.epoch).unwrap_err();
+        assert_eq!(refused, EpochError::ForeignKeys { server, epoch: EpochId(0) });
+        assert_eq!(refused.attribution(), Attribution::Operator);
+    }
+    assert!(ServerIdentity::new(LIAR, published(), own(), &NET.epoch).is_ok());
+
+    // Last epoch's keys, honestly held, in this epoch's round.
+    let old = deployment(100).servers(4).threshold(3).epoch(1).build();
+    let post = &SCENE.round.inboxes[2][1];
+    let refused = unseal_opening(old.server(LIAR), &NET.params, &post.0, &post.1).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("envelope_wrong_epoch", Attribution::Operator));
+    assert!(unseal_opening(NET.server(LIAR), &NET.params, &post.0, &post.1).is_ok());
+}

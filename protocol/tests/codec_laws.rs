@@ -1,0 +1,355 @@
+//! The laws of every byte format, one macro call a type:
+//!
+//! - `decode(encode(x)) = x`, and `encode` writes as many bytes as it says;
+//! - `encode(decode(b)) = b` for all bytes that parse: random edits of valid bytes either are refused or are another
+//!   value's one encoding;
+//! - every strict prefix and every longer input is refused;
+//! - parsing allocates in proportion to the input, whatever the input declares.
+//!
+//! [`every_wire_type_has_the_laws`] reads the source and fails if a type has no call here.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use allocation_counter::measure;
+use chipmunk::ring::pack::PackError;
+use panetiere::bulletin::{
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, Mode, PostStatement, ServerBulletinEntry, SignedPost,
+};
+use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
+use panetiere::ids::{
+    CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot, EpochDigest,
+    EpochId, RootDigest, ServerId, SessionId, SetDigest,
+};
+use panetiere::pke::PublicKey;
+use panetiere::protocol::{ClientRound, ProtocolParams};
+use panetiere::sig::{Signature, VerifyingKey};
+use panetiere::testing::{Net, deployment};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// Three servers, so that inclusion paths have both lengths; two clients.
+static NET: LazyLock<Net> = LazyLock::new(|| deployment(300).servers(3).threshold(2).clients(2).build());
+
+fn params() -> &'static ProtocolParams {
+    &NET.params
+}
+
+/// What client 0 sends.
+static SENT: LazyLock<ClientRound> = LazyLock::new(|| NET.open(0).client(ClientId(0)));
+
+/// The three servers' sums over both clients.
+static SUMS: LazyLock<Vec<ServerBulletinEntry>> = LazyLock::new(|| NET.posted(0).sums(&NET.all()));
+
+fn layout() -> SummedLayout {
+    params().cs().summed_layout(2)
+}
+
+/// Valid encodings of a type, and how to parse and write it.
+struct Laws<T> {
+    name: &'static str,
+    /// Whether some bytes of the right length are no value.
+    refuses: bool,
+    samples: Vec<Vec<u8>>,
+    decode: fn(&[u8]) -> Result<T, DecodeError>,
+    encode: fn(&T) -> Vec<u8>,
+}
+
+/// Bytes that a parser may hold at once for `len` bytes of input: packed coefficients of 7 bits or more become words
+/// of 32, of which a checked copy exists besides; the rest are small vectors.
+fn allowance(len: usize) -> u64 {
+    16 * u64::try_from(len).unwrap() + 4096
+}
+
+impl<T: PartialEq + std::fmt::Debug> Laws<T> {
+    /// Parses, and holds the parser to its allowance.
+    fn parse(&self, bytes: &[u8]) -> Result<T, DecodeError> {
+        let mut outcome = None;
+        let used = measure(|| outcome = Some((self.decode)(bytes))).bytes_max;
+        assert!(used <= allowance(bytes.len()), "{}: {used} bytes for {}", self.name, bytes.len());
+        outcome.unwrap()
+    }
+
+    fn hold(&self) {
+        let name = self.name;
+        let mut refused = false;
+        for bytes in &self.samples {
+            let value = self.parse(bytes).unwrap_or_else(|error| panic!("{name}: a valid sample: {error}"));
+            assert!((self.encode)(&value) == *bytes, "{name}: encode(decode(b)) = b");
+            assert_eq!(
+                self.parse(&(self.encode)(&value)).as_ref(),
+                Ok(&value),
+                "{name}: decode(encode(x)) = x"
+            );
+            self.lengths(bytes);
+            refused |= self.edits(bytes, &value);
+        }
+        assert_eq!(refused, self.refuses, "{name}");
+    }
+
+    /// Every strict prefix and every longer input is refused.
+    fn lengths(&self, bytes: &[u8]) {
+        // All cuts of small objects; of large ones those at both ends and a sample in between.
+        let (ends, step) = (600, bytes.len() / 300 + 1);
+        let chosen = |cut: &usize| *cut < ends || *cut + ends > bytes.len() || cut.is_multiple_of(step);
+        for cut in (0..bytes.len()).filter(chosen) {
+            let refused = self.parse(&bytes[..cut]).unwrap_err();
+            assert!(refused.offset <= cut, "{}: {refused} in a prefix of {cut} bytes", self.name);
+        }
+        for extra in [&[0][..], &[0xFF], bytes] {
+            let refused = self.parse(&[bytes, extra].concat()).unwrap_err();
+            let kind = DecodeErrorKind::Trailing { extra: extra.len() };
+            assert_eq!((refused.kind, refused.offset), (kind, bytes.len()), "{}", self.name);
+        }
+    }
+
+    /// One to three edits, half of the time within the first 256 bytes, where the structure is. Returns whether any
+    /// was refused.
+    fn edits(&self, bytes: &[u8], value: &T) -> bool {
+        let mut rng = ChaCha20Rng::from_seed([7; 32]);
+        let mut draw = |below: usize| usize::try_from(rng.next_u32()).unwrap() % below;
+        let mut refused = false;
+        for round in 0..500 {
+            let mut edited = bytes.to_vec();
+            for _ in 0..1 + round % 3 {
+                let at = draw(if round % 2 == 0 { bytes.len().min(256) } else { bytes.len() });
+                edited[at] = match draw(4) {
+                    0 => 0,
+                    1 => 0xFF,
+                    2 => edited[at] ^ 1 << draw(8),
+                    _ => u8::try_from(draw(256)).unwrap(),
+                };
+            }
+            match self.parse(&edited) {
+                Ok(other) => {
+                    assert!(
+                        (self.encode)(&other) == edited,
+                        "{}: accepted, with another encoding",
+                        self.name
+                    );
+                    assert!(edited == bytes || other != *value, "{}: two encodings of one value", self.name);
+                }
+                Err(_) => refused = true,
+            }
+        }
+        refused
+    }
+}
+
+/// One test a type, and the list of the types tested.
+macro_rules! wire_types {
+    ($($test:ident: $type:ident, refuses: $refuses:literal, $samples:expr, $decode:expr, $encode:expr;)*) => {
+        $(#[test]
+        fn $test() {
+            let laws = Laws {
+                name: stringify!($type),
+                refuses: $refuses,
+                samples: $samples,
+                decode: $decode,
+                encode: $encode,
+            };
+            laws.hold();
+        })*
+
+        const TESTED: &[&str] = &[$(stringify!($type)),*];
+    };
+}
+
+fn statement(mode: Mode) -> PostStatement {
+    let mut statement = SENT.post.signed.claim().clone();
+    statement.mode = mode;
+    statement.roots = vec![statement.roots[0]; mode.roots()];
+    statement
+}
+
+fn of_each_digest() -> Vec<Vec<u8>> {
+    vec![vec![0; 32], (0..32).collect(), vec![0xFF; 32]]
+}
+
+fn a_commitment(bytes: &[u8]) -> Result<Commitment, DecodeError> {
+    // Its parser works on a field that somebody has cut out, so it has no offset of its own.
+    Commitment::from_bytes(params().lattice(), bytes).map_err(|error| match error {
+        PackError::Length { expected, found } if found > expected => DecodeError {
+            offset: expected,
+            what: "commitment",
+            kind: DecodeErrorKind::Trailing { extra: found - expected },
+        },
+        _ => DecodeError { offset: 0, what: "commitment", kind: DecodeErrorKind::OutOfRange },
+    })
+}
+
+wire_types! {
+    client_id: ClientId, refuses: false, [0, 1, u32::MAX].map(|id| ClientId(id).to_bytes()).into(),
+        ClientId::from_bytes, ClientId::to_bytes;
+    server_id: ServerId, refuses: false, [0, 1, u16::MAX].map(|id| ServerId(id).to_bytes()).into(),
+        ServerId::from_bytes, ServerId::to_bytes;
+    epoch_id: EpochId, refuses: false, [0, 1, u32::MAX].map(|id| EpochId(id).to_bytes()).into(),
+        EpochId::from_bytes, EpochId::to_bytes;
+    ciphertext_digest: CiphertextDigest, refuses: false, of_each_digest(),
+        CiphertextDigest::from_bytes, CiphertextDigest::to_bytes;
+    crs_digest: CrsDigest, refuses: false, of_each_digest(), CrsDigest::from_bytes, CrsDigest::to_bytes;
+    deployment_id: DeploymentId, refuses: false, of_each_digest(),
+        DeploymentId::from_bytes, DeploymentId::to_bytes;
+    envelope_key_digest: EnvelopeKeyDigest, refuses: false, of_each_digest(),
+        EnvelopeKeyDigest::from_bytes, EnvelopeKeyDigest::to_bytes;
+    envelope_root: EnvelopeRoot, refuses: false, of_each_digest(),
+        EnvelopeRoot::from_bytes, EnvelopeRoot::to_bytes;
+    epoch_digest: EpochDigest, refuses: false, of_each_digest(), EpochDigest::from_bytes, EpochDigest::to_bytes;
+    root_digest: RootDigest, refuses: false, of_each_digest(), RootDigest::from_bytes, RootDigest::to_bytes;
+    session_id: SessionId, refuses: false, of_each_digest(), SessionId::from_bytes, SessionId::to_bytes;
+    set_digest: SetDigest, refuses: false, of_each_digest(), SetDigest::from_bytes, SetDigest::to_bytes;
+    verifying_key: VerifyingKey, refuses: true,
+        NET.clients.iter().map(|c| c.signing_key.verifying_key().to_bytes()).collect(),
+        VerifyingKey::from_bytes, VerifyingKey::to_bytes;
+    signature: Signature, refuses: true, vec![NET.epoch.servers()[0].signature.to_bytes()],
+        Signature::from_bytes, Signature::to_bytes;
+    public_key: PublicKey, refuses: true, vec![NET.epoch.servers()[0].envelope_key.to_bytes()],
+        PublicKey::from_bytes, PublicKey::to_bytes;
+    epoch: Epoch, refuses: true, vec![NET.epoch.to_bytes()], Epoch::from_bytes, Epoch::to_bytes;
+    canonical_set: CanonicalSet, refuses: true,
+        [vec![5], vec![0, 1, u32::MAX], (0..300).collect()]
+            .map(|ids| CanonicalSet::new(ids.into_iter().map(ClientId)).unwrap().to_bytes()).into(),
+        CanonicalSet::from_bytes, CanonicalSet::to_bytes;
+    post_statement: PostStatement, refuses: true,
+        [Mode::Direct, Mode::Aggregated, Mode::Erasure].map(|mode| statement(mode).to_bytes()).into(),
+        PostStatement::from_bytes, PostStatement::to_bytes;
+    signed_post: SignedPost, refuses: true, vec![SENT.post.signed.to_bytes()],
+        SignedPost::from_bytes, SignedPost::to_bytes;
+    commitment: Commitment, refuses: true, vec![SENT.post.commitment.to_bytes(params().lattice())],
+        a_commitment, |commitment| commitment.to_bytes(params().lattice());
+    client_bulletin_entry: ClientBulletinEntry, refuses: true, vec![SENT.post.to_bytes(params())],
+        |bytes| ClientBulletinEntry::from_bytes_with(params(), bytes), |post| post.to_bytes(params());
+    // Server 0 has two hashes in its path, server 2 has one.
+    envelope: Envelope, refuses: true, vec![SENT.envelopes[0].to_bytes(), SENT.envelopes[2].to_bytes()],
+        |bytes| Envelope::from_bytes_with(params(), bytes), Envelope::to_bytes;
+    // Secret, so it does not compare: its value here is what it encodes to.
+    fresh_opening: FreshOpening, refuses: true, vec![an_opening()],
+        |bytes| FreshOpening::from_bytes_with(params().cs(), bytes)
+            .map(|opening| opening.to_bytes(params().cs()).to_vec()),
+        Vec::clone;
+    aggregated_opening: AggregatedOpening, refuses: true, vec![an_aggregated_opening()],
+        |bytes| AggregatedOpening::from_bytes_with(&layout(), bytes),
+        |opening| written(|out| opening.encode(layout(), out));
+    server_bulletin_entry: ServerBulletinEntry, refuses: true,
+        vec![SUMS[0].to_bytes(params()), SUMS[2].to_bytes(params())],
+        |bytes| ServerBulletinEntry::from_bytes_with(params(), bytes), |sum| sum.to_bytes(params());
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out);
+    out
+}
+
+fn an_aggregated_opening() -> Vec<u8> {
+    written(|out| SUMS[1].opening().encode(layout(), out))
+}
+
+fn an_opening() -> Vec<u8> {
+    let round = NET.posted(0);
+    let (post, envelope) = &round.inboxes[1][0];
+    let (opening, _) =
+        panetiere::protocol::unseal_opening(NET.server(ServerId(1)), params(), post, envelope).unwrap();
+    opening.to_bytes(params().cs()).to_vec()
+}
+
+/// Types that are written but never parsed by themselves, and where they are tested.
+const ONLY_WITHIN: &[(&str, &str)] = &[("SumClaim", "ServerBulletinEntry")];
+
+/// Names that follow `impl .. for` of a wire trait, inherent `to_bytes`/`from_bytes`, and the ids' macro calls.
+fn wire_types_in(source: &str, found: &mut BTreeSet<String>) {
+    let ident = |text: &str| -> String {
+        text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let (mut within, mut in_ids) = (String::new(), false);
+    for line in source.lines() {
+        let text = line.trim();
+        if text == "integer_id! {" || text == "digest_id! {" {
+            in_ids = true;
+        } else if in_ids {
+            in_ids = text != "}";
+            if in_ids && !text.starts_with("///") {
+                found.insert(ident(text));
+            }
+        } else if let Some(rest) = line.strip_prefix("impl") {
+            within.clear();
+            if let Some((traits, name)) = rest.split_once(" for ") {
+                if ["Encode", "Decode", "DecodeWith"].contains(&ident(traits).as_str()) {
+                    found.insert(ident(name));
+                }
+            } else {
+                within = ident(rest);
+            }
+        } else if text.starts_with("pub fn to_bytes(") || text.starts_with("pub fn from_bytes(") {
+            found.insert(within.clone());
+        }
+    }
+}
+
+fn sources(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else {
+            wire_types_in(&std::fs::read_to_string(&path).unwrap(), found);
+        }
+    }
+}
+
+#[test]
+fn every_wire_type_has_the_laws() {
+    let mut found = BTreeSet::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    let listed = TESTED.iter().chain(ONLY_WITHIN.iter().map(|(part, _)| part));
+    let listed: BTreeSet<String> = listed.map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, listed, "left: types in the source; right: types tested here");
+    assert!(ONLY_WITHIN.iter().all(|(_, whole)| TESTED.contains(whole)));
+}
+
+#[test]
+fn the_scan_sees_every_form_of_a_wire_type() {
+    let source = "impl Encode for A {\n    x\n}\nimpl DecodeWith<P> for B {}\nimpl Decode for C {\n\
+        impl D {\n    pub fn to_bytes(&self) {}\n}\nimpl fmt::Debug for E {}\nimpl F {\n}\n\
+        integer_id! {\n    /// Doc.\n    G(u32)\n}\ndigest_id! {\n    H\n}\n";
+    let mut found = BTreeSet::new();
+    wire_types_in(source, &mut found);
+    assert_eq!(found.into_iter().collect::<String>(), "ABCDGH");
+}
+
+#[test]
+fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
+    let set = |count: u32| [&[2, 3, 1, 0][..], &count.to_le_bytes(), &[9, 0, 0, 0]].concat();
+    let epoch = |count: u16| [&NET.epoch.to_bytes()[..40], &count.to_le_bytes(), &[2; 100]].concat();
+    let sum = |clients: u32| {
+        let bytes = SUMS[0].to_bytes(params());
+        [&bytes[..166], &clients.to_le_bytes(), &bytes[170..400]].concat()
+    };
+    type Parse = fn(&[u8]) -> Option<DecodeError>;
+    let parse_set: Parse = |bytes| CanonicalSet::from_bytes(bytes).err();
+    let parse_epoch: Parse = |bytes| Epoch::from_bytes(bytes).err();
+    let parse_sum: Parse = |bytes| ServerBulletinEntry::from_bytes_with(params(), bytes).err();
+    let rows = [
+        (parse_set, set(2), "client ids"),
+        (parse_set, set(1 << 30), "client ids"),
+        (parse_set, set(u32::MAX), "client ids"),
+        (parse_epoch, epoch(3), "servers of the epoch"),
+        (parse_epoch, epoch(u16::MAX), "servers of the epoch"),
+        (parse_sum, sum(1), "randomness sum"),
+        (parse_sum, sum(300), "randomness sum"),
+        (parse_sum, sum(301), "number of clients"),
+        (parse_sum, sum(u32::MAX), "number of clients"),
+    ];
+    for (parse, bytes, what) in rows {
+        let mut refused = None;
+        let used = measure(|| refused = parse(&bytes));
+        let refused = refused.unwrap();
+        assert_eq!(refused.what, what);
+        let truncated = matches!(refused.kind, DecodeErrorKind::Truncated { .. });
+        assert!(truncated || refused.kind == DecodeErrorKind::OutOfRange, "{refused}");
+        assert_eq!(used.count_total, 0, "{refused}: {} bytes allocated", used.bytes_total);
+    }
+}

@@ -1,0 +1,280 @@
+//! Bytes that must be refused: each an edit of a good case, with the exact error. The errors are written here by hand.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// An edit of the first case of a file.
+enum Edit {
+    /// These bytes after the end.
+    Append(&'static str),
+    /// These bytes in place of as many at this offset.
+    Put(usize, &'static str),
+    /// Only the first bytes.
+    Take(usize),
+}
+use Edit::{Append, Put, Take};
+
+/// How it is refused.
+enum Kind {
+    NotCanonical,
+    OutOfRange,
+    Trailing(usize),
+    Truncated(usize, usize),
+    Unexpected(u64, u64),
+}
+use Kind::{NotCanonical, OutOfRange, Trailing, Truncated, Unexpected};
+
+type Row = (&'static str, Edit, usize, &'static str, Kind);
+
+/// A signature with r = 0, one with s = 0, one with s = (n - 1) / 2 + 1 and r = 1.
+const R_ZERO: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+const HIGH_S: &str = "7fffffff800000007fffffffffffffffde737d56d38bcf4279dce5617e3192a9";
+/// The order of P-256.
+const ORDER: &str = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
+/// The prime of P-256's field: an x at it has another encoding, 0.
+const FIELD: &str = "02ffffffff00000001000000000000000000000000ffffffffffffffffffffffff";
+
+const STATEMENT: usize = 4 + 6 * 32 + 4 + 1 + 8 + 32;
+const POST: usize = 4 + STATEMENT + 64 + 4352 + 10_752;
+const SEALED: usize = 32 + 4608 + 4352 + 1104;
+const ENVELOPE: usize = 4 + 4 + 2 + 32 + SEALED + 32;
+/// Two clients: nine bits for r, eight for u, seven for the path.
+const OPENING: usize = 5 * 2304 + 6 * 2048 + 5 * 1792;
+const SUM: usize = 4 + 5 * 32 + 2 + 4 + OPENING + 64;
+const SERVER: usize = 33 + 1184 + 64;
+const EPOCH: usize = 4 + 32 + 4 + 2 + 2 * SERVER;
+
+/// Base file, object, rows.
+fn tables() -> Vec<(&'static str, Vec<Row>)> {
+    vec![
+        (
+            "canonical_set",
+            vec![
+                ("nothing", Take(0), 0, "object type", Truncated(2, 0)),
+                ("a post's type", Put(0, "0101"), 0, "object type", Unexpected(0x0302, 0x0101)),
+                ("version 0", Put(2, "0000"), 2, "object version", Unexpected(1, 0)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("no clients", Put(4, "00000000"), 4, "number of clients", OutOfRange),
+                ("more clients than bytes", Put(4, "02000000"), 8, "client ids", Truncated(8, 4)),
+                ("2^32 - 1 clients", Put(4, "ffffffff"), 8, "client ids", Truncated(17_179_869_180, 4)),
+                ("trailing byte", Append("00"), 12, "end of object", Trailing(1)),
+                ("trailing client", Append("08000000"), 12, "end of object", Trailing(4)),
+            ],
+        ),
+        (
+            "canonical_set#1",
+            vec![
+                ("out of order", Put(8, "010000000000000002000000"), 8, "client ids", NotCanonical),
+                ("a client twice", Put(8, "000000000000000002000000"), 8, "client ids", NotCanonical),
+                ("cut in the last id", Take(19), 8, "client ids", Truncated(12, 11)),
+            ],
+        ),
+        (
+            "verifying_key",
+            vec![
+                ("short", Take(32), 0, "verifying key", Truncated(33, 32)),
+                ("long", Append("00"), 33, "end of object", Trailing(1)),
+                ("uncompressed tag", Put(0, "04"), 0, "verifying key", OutOfRange),
+                ("compact tag", Put(0, "05"), 0, "verifying key", OutOfRange),
+                ("x at the field's prime", Put(0, FIELD), 0, "verifying key", OutOfRange),
+            ],
+        ),
+        (
+            "signature",
+            vec![
+                ("short", Take(63), 0, "signature", Truncated(64, 63)),
+                ("long", Append("00"), 64, "end of object", Trailing(1)),
+                ("r = 0", Put(0, R_ZERO), 0, "signature", OutOfRange),
+                ("s = 0", Put(32, R_ZERO), 0, "signature", OutOfRange),
+                ("r = n", Put(0, ORDER), 0, "signature", OutOfRange),
+                ("s = n", Put(32, ORDER), 0, "signature", OutOfRange),
+                ("s in the upper half", Put(32, HIGH_S), 0, "signature", NotCanonical),
+            ],
+        ),
+        (
+            "public_key",
+            vec![
+                ("short", Take(1183), 0, "encapsulation key", Truncated(1184, 1183)),
+                ("long", Append("00"), 1184, "end of object", Trailing(1)),
+                ("coefficient 0 = 3329", Put(0, "010d"), 0, "encapsulation key", OutOfRange),
+            ],
+        ),
+        (
+            "post_statement",
+            vec![
+                ("nothing", Take(0), 0, "object type", Truncated(2, 0)),
+                ("cut in the session", Take(90), 68, "SessionId", Truncated(32, 22)),
+                ("one byte short", Take(STATEMENT - 1), STATEMENT - 32, "EnvelopeRoot", Truncated(32, 31)),
+                ("trailing byte", Append("00"), STATEMENT, "end of object", Trailing(1)),
+                ("an envelope's type", Put(0, "0301"), 0, "object type", Unexpected(0x0101, 0x0103)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("mode 0", Put(136, "00"), 136, "mode", OutOfRange),
+                ("mode 4", Put(136, "04"), 136, "mode", OutOfRange),
+                // A mode with two roots shifts all that follows, so the end is missing.
+                ("another mode's length", Put(136, "03"), STATEMENT, "EnvelopeRoot", Truncated(32, 0)),
+            ],
+        ),
+        (
+            "signed_post",
+            vec![
+                ("no signature", Take(STATEMENT), STATEMENT, "signature", Truncated(64, 0)),
+                ("trailing byte", Append("ff"), STATEMENT + 64, "end of object", Trailing(1)),
+                ("s in the upper half", Put(STATEMENT + 32, HIGH_S), STATEMENT, "signature", NotCanonical),
+            ],
+        ),
+        (
+            "commitment",
+            vec![
+                ("short", Take(4351), 0, "commitment", OutOfRange),
+                ("long", Append("00"), 0, "commitment", OutOfRange),
+                ("coefficient 0 = q", Put(0, "0150fd"), 0, "commitment", OutOfRange),
+            ],
+        ),
+        (
+            "client_post",
+            vec![
+                ("a statement's type", Put(0, "0101"), 0, "object type", Unexpected(0x0102, 0x0101)),
+                ("statement of version 2", Put(6, "0200"), 6, "object version", Unexpected(1, 2)),
+                (
+                    "root out of range",
+                    Put(4 + STATEMENT + 64, "ffff01"),
+                    4 + STATEMENT + 64,
+                    "commitment root",
+                    OutOfRange,
+                ),
+                ("no ciphertext", Take(POST - 10_752), POST - 10_752, "ciphertext", Truncated(10_752, 0)),
+                ("one byte short", Take(POST - 1), POST - 10_752, "ciphertext", Truncated(10_752, 10_751)),
+                ("trailing byte", Append("00"), POST, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "envelope",
+            vec![
+                ("a post's type", Put(0, "0201"), 0, "object type", Unexpected(0x0103, 0x0102)),
+                ("server 2 of 2", Put(8, "0200"), 8, "server id", OutOfRange),
+                ("cut in the sealed bytes", Take(1000), 42, "sealed opening", Truncated(SEALED, 958)),
+                ("no path", Take(ENVELOPE - 32), ENVELOPE - 32, "inclusion path", Truncated(32, 0)),
+                ("a path too long", Append("0000"), ENVELOPE, "end of object", Trailing(2)),
+            ],
+        ),
+        (
+            "fresh_opening",
+            vec![
+                ("seed only", Take(32), 32, "key share", Truncated(4608, 0)),
+                ("share coefficient 0 = q", Put(32, "f5ff03"), 32, "key share", OutOfRange),
+                ("sibling out of range", Put(4640, "ffff01"), 4640, "sibling", OutOfRange),
+                ("one byte short", Take(8991), 4640, "sibling", Truncated(4352, 4351)),
+                ("trailing byte", Append("00"), 8992, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "server_sum",
+            vec![
+                ("a set's type", Put(0, "0203"), 0, "object type", Unexpected(0x0201, 0x0302)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("server 2 of 2", Put(132, "0200"), 132, "server id", OutOfRange),
+                ("no clients", Put(166, "00000000"), 166, "number of clients", OutOfRange),
+                ("301 clients", Put(166, "2d010000"), 166, "number of clients", OutOfRange),
+                ("randomness 433 of 432", Put(170, "b1ff"), 170, "randomness sum", OutOfRange),
+                (
+                    "leaf digit 129 of 128",
+                    Put(170 + 11_520, "81"),
+                    170 + 11_520,
+                    "leaf digit sum",
+                    OutOfRange,
+                ),
+                ("path digit 127 of 88", Put(170 + 23_808, "ff"), 170 + 23_808, "path digit sum", OutOfRange),
+                ("s in the upper half", Put(SUM - 32, HIGH_S), SUM - 64, "signature", NotCanonical),
+                ("cut in the signature", Take(SUM - 1), SUM - 64, "signature", Truncated(64, 63)),
+                ("trailing byte", Append("00"), SUM, "end of object", Trailing(1)),
+                // Read as a sum of three clients, r has ten bits: what was packed at nine runs out of range at once.
+                ("another number of clients", Put(166, "03000000"), 170, "randomness sum", OutOfRange),
+            ],
+        ),
+        (
+            "epoch",
+            vec![
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("no servers", Put(40, "0000"), 40, "number of servers", OutOfRange),
+                (
+                    "three servers of two",
+                    Put(40, "0300"),
+                    42,
+                    "servers of the epoch",
+                    Truncated(3 * SERVER, 2 * SERVER),
+                ),
+                ("one server of two", Put(40, "0100"), 42 + SERVER, "end of object", Trailing(SERVER)),
+                (
+                    "65535 servers",
+                    Put(40, "ffff"),
+                    42,
+                    "servers of the epoch",
+                    Truncated(65_535 * SERVER, 2 * SERVER),
+                ),
+                ("another epoch's key signatures", Put(36, "01"), 42, "servers of the epoch", OutOfRange),
+                ("identity with tag 05", Put(42, "05"), 42, "verifying key", OutOfRange),
+                ("envelope key out of range", Put(42 + 33, "ffff"), 42 + 33, "encapsulation key", OutOfRange),
+                ("r = 0", Put(42 + 33 + 1184, R_ZERO), 42 + 33 + 1184, "signature", OutOfRange),
+                (
+                    "one byte short",
+                    Take(EPOCH - 1),
+                    42,
+                    "servers of the epoch",
+                    Truncated(2 * SERVER, 2 * SERVER - 1),
+                ),
+                ("trailing byte", Append("00"), EPOCH, "end of object", Trailing(1)),
+            ],
+        ),
+    ]
+}
+
+fn error(offset: usize, field: &str, kind: &Kind) -> Value {
+    let (name, detail) = match kind {
+        NotCanonical => ("not_canonical", json!({})),
+        OutOfRange => ("out_of_range", json!({})),
+        Trailing(extra) => ("trailing", json!({ "extra": extra })),
+        Truncated(need, have) => ("truncated", json!({ "need": need, "have": have })),
+        Unexpected(expected, found) => ("unexpected", json!({ "expected": expected, "found": found })),
+    };
+    json!({ "kind": name, "field": field, "offset": offset, "detail": detail })
+}
+
+/// `bad_<object>.json` for every table.
+pub fn files(good: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    let mut files: BTreeMap<String, Value> = BTreeMap::new();
+    for (base, rows) in tables() {
+        let (file, case) = base.split_once('#').unwrap_or((base, "0"));
+        let object = &good[&format!("{file}.json")]["object"];
+        let case: usize = case.parse().expect("a number");
+        let cases = rows.into_iter().map(|(name, edit, offset, field, kind)| {
+            let edit = match edit {
+                Append(hex) => json!({ "append": hex }),
+                Put(at, hex) => json!({ "at": at, "put": hex }),
+                Take(len) => json!({ "take": len }),
+            };
+            json!({ "name": name, "case": case, "edit": edit, "error": error(offset, field, &kind) })
+        });
+        let bad = files
+            .entry(format!("bad_{file}.json"))
+            .or_insert_with(|| json!({ "object": object, "edits": format!("{file}.json"), "cases": [] }));
+        bad["cases"].as_array_mut().expect("just made").extend(cases);
+    }
+    files.insert("bad_ciphertext.json".to_owned(), ciphertexts());
+    files
+}
+
+/// A ciphertext that its client signed is parsed where it is added. These are edits of a whole post.
+fn ciphertexts() -> Value {
+    const AT: usize = POST - 10_752;
+    let case = |name: &str, at: usize, put: &str| {
+        let error = json!({ "code": "ciphertext_malformed", "poly": 0 });
+        json!({ "name": name, "case": 0, "edit": { "at": at, "put": put }, "error": error })
+    };
+    let cases = [
+        // 2097143 and 2097133 in 21 bits, least significant first; three bits of the next coefficient are set too.
+        case("limb 0, coefficient 0 at its prime", AT, "f7ffff"),
+        case("limb 1, coefficient 0 at its prime", AT + 5376, "edffff"),
+        case("limb 1, coefficient 2047 is 2^21 - 1", POST - 3, "ffffff"),
+    ];
+    json!({ "object": "Ciphertext", "edits": "client_post.json", "cases": cases })
+}

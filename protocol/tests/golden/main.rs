@@ -1,0 +1,162 @@
+//! The golden vectors of `protocol/vectors/v1`: bytes that must not change, and bytes that must be refused.
+//!
+//! Regenerate with `cargo run -p panetiere --example vectors --features test-util -- --reason "..."`.
+
+#![expect(clippy::unwrap_used, reason = "a broken vector file is to stop the test")]
+
+mod bad;
+mod generate;
+
+use data_encoding::HEXLOWER;
+use panetiere::bulletin::{
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, PostStatement, ServerBulletinEntry, SignedPost,
+};
+use panetiere::cs::{Commitment, FreshOpening};
+use panetiere::fault::Fault;
+use panetiere::kahe::{CiphertextSum, KaheError};
+use panetiere::pke::PublicKey;
+use panetiere::protocol::ProtocolParams;
+use panetiere::sig::{Signature, VerifyingKey};
+use panetiere::testing::deployment;
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("vectors/v1")
+}
+
+static STORED: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(directory()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            files.insert(name, serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap());
+        }
+    }
+    files
+});
+
+static PARAMS: LazyLock<std::sync::Arc<ProtocolParams>> = LazyLock::new(|| {
+    std::sync::Arc::clone(&deployment(generate::SEED).servers(2).threshold(2).clients(2).build().params)
+});
+
+#[test]
+fn bytes_have_not_changed() {
+    let fresh = generate::files();
+    let names = |files: &BTreeMap<String, Value>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&fresh), names(&STORED), "left: generated; right: stored");
+    for (name, stored) in &*STORED {
+        // Not assert_eq: a file holds a hundred kilobytes of hex.
+        assert!(fresh[name] == *stored, "{name} changed: if that is meant, regenerate it with a reason");
+    }
+}
+
+/// Parses `bytes` as the named object and writes it again.
+fn reencode(object: &str, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let params = &**PARAMS;
+    match object {
+        "CanonicalSet" => CanonicalSet::from_bytes(bytes).map(|set| set.to_bytes()),
+        "ClientBulletinEntry" => {
+            ClientBulletinEntry::from_bytes_with(params, bytes).map(|post| post.to_bytes(params))
+        }
+        "Commitment" => Commitment::from_bytes(params.lattice(), bytes)
+            .map(|commitment| commitment.to_bytes(params.lattice()))
+            .map_err(|_| DecodeError { offset: 0, what: "commitment", kind: DecodeErrorKind::OutOfRange }),
+        "Envelope" => Envelope::from_bytes_with(params, bytes).map(|envelope| envelope.to_bytes()),
+        "Epoch" => Epoch::from_bytes(bytes).map(|epoch| epoch.to_bytes()),
+        "FreshOpening" => FreshOpening::from_bytes_with(params.cs(), bytes)
+            .map(|opening| opening.to_bytes(params.cs()).to_vec()),
+        "PostStatement" => PostStatement::from_bytes(bytes).map(|statement| statement.to_bytes()),
+        "PublicKey" => PublicKey::from_bytes(bytes).map(|key| key.to_bytes()),
+        "ServerBulletinEntry" => {
+            ServerBulletinEntry::from_bytes_with(params, bytes).map(|sum| sum.to_bytes(params))
+        }
+        "Signature" => Signature::from_bytes(bytes).map(|signature| signature.to_bytes()),
+        "SignedPost" => SignedPost::from_bytes(bytes).map(|post| post.to_bytes()),
+        "VerifyingKey" => VerifyingKey::from_bytes(bytes).map(|key| key.to_bytes()),
+        other => panic!("no such object: {other}"),
+    }
+}
+
+fn cases(file: &Value) -> impl Iterator<Item = &Value> {
+    file["cases"].as_array().unwrap().iter()
+}
+
+fn bytes_of(case: &Value) -> Vec<u8> {
+    HEXLOWER.decode(case["hex"].as_str().unwrap().as_bytes()).unwrap()
+}
+
+#[test]
+fn stored_bytes_parse_and_reencode() {
+    let mut parsed = 0;
+    for (name, file) in STORED.iter().filter(|(name, _)| !name.starts_with("bad_")) {
+        let Some(object) = file["object"].as_str() else { continue };
+        for case in cases(file) {
+            let bytes = bytes_of(case);
+            assert!(reencode(object, &bytes).as_ref() == Ok(&bytes), "{name}: {}", case["name"]);
+            parsed += 1;
+        }
+    }
+    assert!(parsed >= 20, "{parsed} cases");
+}
+
+/// Applies an edit as the files spell it.
+fn apply(bytes: &[u8], edit: &Value) -> Vec<u8> {
+    let hex = |value: &Value| HEXLOWER.decode(value.as_str().unwrap().as_bytes()).unwrap();
+    let number = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+    let mut out = bytes.to_vec();
+    if edit.get("take").is_some() {
+        out.truncate(number(&edit["take"]));
+    } else if edit.get("append").is_some() {
+        out.extend(hex(&edit["append"]));
+    } else {
+        let (at, with) = (number(&edit["at"]), hex(&edit["put"]));
+        out[at..at + with.len()].copy_from_slice(&with);
+    }
+    out
+}
+
+fn described(error: DecodeError) -> Value {
+    let (kind, detail) = match error.kind {
+        DecodeErrorKind::NotCanonical => ("not_canonical", json!({})),
+        DecodeErrorKind::OutOfRange => ("out_of_range", json!({})),
+        DecodeErrorKind::Trailing { extra } => ("trailing", json!({ "extra": extra })),
+        DecodeErrorKind::Truncated { need, have } => ("truncated", json!({ "need": need, "have": have })),
+        DecodeErrorKind::Unexpected { expected, found } => {
+            ("unexpected", json!({ "expected": expected, "found": found }))
+        }
+        _ => panic!("a kind that the vectors do not know: {error}"),
+    };
+    json!({ "kind": kind, "field": error.what, "offset": error.offset, "detail": detail })
+}
+
+/// A post that parses, and whose ciphertext does not.
+fn refused_ciphertext(bytes: &[u8]) -> Option<Value> {
+    let post = ClientBulletinEntry::from_bytes_with(&**PARAMS, bytes).unwrap();
+    let error = CiphertextSum::new(PARAMS.kahe()).add(&post.ciphertext).err()?;
+    let KaheError::Malformed { poly, .. } = &error else { panic!("{error}") };
+    Some(json!({ "code": error.code(), "poly": poly }))
+}
+
+#[test]
+fn bad_bytes_are_refused_with_the_stated_error() {
+    let mut refused = 0;
+    for (name, file) in STORED.iter().filter(|(name, _)| name.starts_with("bad_")) {
+        let base: Vec<&Value> = cases(&STORED[file["edits"].as_str().unwrap()]).collect();
+        for case in cases(file) {
+            let good = bytes_of(base[usize::try_from(case["case"].as_u64().unwrap()).unwrap()]);
+            let bytes = apply(&good, &case["edit"]);
+            let error = match file["object"].as_str().unwrap() {
+                "Ciphertext" => refused_ciphertext(&bytes),
+                object => reencode(object, &bytes).err().map(described),
+            };
+            assert_eq!(error.as_ref(), Some(&case["error"]), "{name}: {}", case["name"]);
+            refused += 1;
+        }
+    }
+    assert!(refused >= 80, "{refused} cases");
+}

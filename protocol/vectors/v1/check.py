@@ -1,0 +1,742 @@
+#!/usr/bin/env python3
+"""Derives the vectors of this directory again, from protocol.md and the module headers, without the Rust code.
+
+    python3 protocol/vectors/v1/check.py          one line; exit code 1 and what differs on a mismatch
+
+Python 3.11 standard library only; AES, BLAKE3 and P-256 are written out below. Not covered here: ML-KEM and AES-GCM
+(protocol/vectors/envelope/make.py) and the samplers of secrets, whose output is taken as it is and range-checked.
+"""
+
+import hashlib
+import hmac
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+N = 2048
+# P300, from protocol.md section 1.
+HVC, CS = 86017, 262133
+KAHE = (23719937, 23715841)
+WIRE = (2097143, 2097133)
+T = 34380709889
+KAPPA, BETA, KEY_BOUND, ERROR_BOUND = 5, 108, 126, 144
+BASE_HVC, BASE_CS = 45, 65
+
+checks = 0
+
+
+def check(condition, what):
+    global checks
+    checks += 1
+    if not condition:
+        print(f"vectors/v1: MISMATCH: {what}")
+        sys.exit(1)
+
+
+def load(name):
+    return json.loads((HERE / f"{name}.json").read_text())
+
+
+def le(value, size):
+    return value.to_bytes(size, "little")
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+
+def tagged(label, *parts):
+    """SHA-256 over the label and the parts, each behind its length as u64."""
+    return sha256(b"".join(le(len(p), 8) + p for p in (label.encode(), *parts)))
+
+
+class Reader:
+    """Fields off a byte string; `done` insists that nothing is left."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, size):
+        out = self.data[self.at : self.at + size]
+        check(len(out) == size, "an object that ends too early")
+        self.at += size
+        return out
+
+    def int(self, size):
+        return int.from_bytes(self.take(size), "little")
+
+    def header(self, kind):
+        check((self.int(2), self.int(2)) == (kind, 1), f"type and version of {kind:#06x}")
+
+    def done(self):
+        check(self.at == len(self.data), "trailing bytes")
+
+
+# ---- AES-256, FIPS 197 ----------------------------------------------------------------------------------------
+
+
+def _xtime(x):
+    return (x << 1) ^ (0x11B if x & 0x80 else 0)
+
+
+def _sbox():
+    box, p, q = [0] * 256, 1, 1
+    while True:  # p runs over the powers of 3, q over their inverses
+        p ^= _xtime(p)
+        for shift in (1, 2, 4):
+            q ^= q << shift
+        q &= 0xFF
+        q ^= 0x09 if q & 0x80 else 0
+        rotated = q ^ _rotl(q, 1) ^ _rotl(q, 2) ^ _rotl(q, 3) ^ _rotl(q, 4)
+        box[p & 0xFF] = rotated ^ 0x63
+        if p == 1:
+            box[0] = 0x63
+            return box
+
+
+def _rotl(x, n):
+    return ((x << n) | (x >> (8 - n))) & 0xFF
+
+
+SBOX = _sbox()
+
+
+def _tables():
+    """For a byte in row r of a column: its contribution to the mixed column, as a big-endian word."""
+    first = []
+    for x in range(256):
+        s = SBOX[x]
+        two = _xtime(s) & 0xFF
+        first.append(two << 24 | s << 16 | s << 8 | (two ^ s))
+    return [first] + [[(w >> 8 * r | w << 32 - 8 * r) & 0xFFFFFFFF for w in first] for r in (1, 2, 3)]
+
+
+T0, T1, T2, T3 = _tables()
+
+
+class Aes256:
+    def __init__(self, key):
+        words = [int.from_bytes(key[i : i + 4], "big") for i in range(0, 32, 4)]
+        rcon = 1
+        for i in range(8, 60):
+            t = words[i - 1]
+            if i % 8 == 0:
+                t = ((t << 8) | (t >> 24)) & 0xFFFFFFFF
+                t = self._sub(t) ^ (rcon << 24)
+                rcon = _xtime(rcon)
+            elif i % 8 == 4:
+                t = self._sub(t)
+            words.append(words[i - 8] ^ t)
+        self.words = words
+
+    @staticmethod
+    def _sub(w):
+        return SBOX[w >> 24] << 24 | SBOX[w >> 16 & 255] << 16 | SBOX[w >> 8 & 255] << 8 | SBOX[w & 255]
+
+    def encrypt(self, block):
+        k = self.words
+        a, b, c, d = (int.from_bytes(block[4 * i : 4 * i + 4], "big") ^ k[i] for i in range(4))
+        for i in range(4, 56, 4):
+            a, b, c, d = (
+                T0[a >> 24] ^ T1[b >> 16 & 255] ^ T2[c >> 8 & 255] ^ T3[d & 255] ^ k[i],
+                T0[b >> 24] ^ T1[c >> 16 & 255] ^ T2[d >> 8 & 255] ^ T3[a & 255] ^ k[i + 1],
+                T0[c >> 24] ^ T1[d >> 16 & 255] ^ T2[a >> 8 & 255] ^ T3[b & 255] ^ k[i + 2],
+                T0[d >> 24] ^ T1[a >> 16 & 255] ^ T2[b >> 8 & 255] ^ T3[c & 255] ^ k[i + 3],
+            )
+        out = b""
+        for i, (p, q, r, s) in enumerate(((a, b, c, d), (b, c, d, a), (c, d, a, b), (d, a, b, c))):
+            w = SBOX[p >> 24] << 24 | SBOX[q >> 16 & 255] << 16 | SBOX[r >> 8 & 255] << 8 | SBOX[s & 255]
+            out += (w ^ k[56 + i]).to_bytes(4, "big")
+        return out
+
+
+# ---- Expansion: protocol.md section 2 ---------------------------------------------------------------------------
+
+
+def hkdf(seed, label):
+    """HKDF-SHA-256 without salt, one block of output."""
+    prk = hmac.new(bytes(32), seed, "sha256").digest()
+    return hmac.new(prk, label + b"\x01", "sha256").digest()
+
+
+class Expander:
+    def __init__(self, seed, label):
+        self.aes = Aes256(hkdf(seed, label))
+
+    def stream(self, index, limb):
+        counter = 0
+        while True:
+            yield from self.aes.encrypt(le(counter, 8) + le(index, 4) + le(limb, 4))
+            counter += 1
+
+    def uniform(self, q, index, limb=0):
+        """u32 words, masked to the bit length of q, at or above q rejected."""
+        stream, mask, out = self.stream(index, limb), (1 << q.bit_length()) - 1, []
+        while len(out) < N:
+            word = int.from_bytes(bytes(next(stream) for _ in range(4)), "little") & mask
+            if word < q:
+                out.append(word)
+        return out
+
+    def bounded(self, bound, index):
+        """Bytes, above 2 * bound rejected."""
+        out = []
+        for byte in self.stream(index, 0):
+            if byte <= 2 * bound:
+                out.append(byte - bound)
+                if len(out) == N:
+                    return out
+
+
+# ---- Rings: protocol.md section 1 -------------------------------------------------------------------------------
+
+
+def centred(x, q):
+    x %= q
+    return x - q if x > q // 2 else x
+
+
+def _dft(values, root, q):
+    """Values of the polynomial at root^0, root^1, ..."""
+    if len(values) == 1:
+        return values
+    square = root * root % q
+    even, odd = _dft(values[::2], square, q), _dft(values[1::2], square, q)
+    half, w, out = len(even), 1, [0] * len(values)
+    for i in range(half):
+        t = w * odd[i]
+        out[i], out[i + half] = (even[i] + t) % q, (even[i] - t) % q
+        w = w * root % q
+    return out
+
+
+def psi(q):
+    return next(p for b in range(2, q) if pow(p := pow(b, (q - 1) // 4096, q), 2048, q) == q - 1)
+
+
+def _slot(i):
+    """The place of slot i among the values at psi^1, psi^3, psi^5, ...: its 11 bits reversed."""
+    return int(f"{i:011b}"[::-1], 2)
+
+
+def forward(poly, q):
+    """Slot i is the value at psi^(2 * bitrev(i) + 1)."""
+    root = psi(q)
+    values = _dft([c * pow(root, i, q) % q for i, c in enumerate(poly)], root * root % q, q)
+    return [values[_slot(i)] for i in range(N)]
+
+
+def inverse(slots, q):
+    root = psi(q)
+    values = [0] * N
+    for i, value in enumerate(slots):
+        values[_slot(i)] = value
+    back, scale = pow(root, -1, q), pow(N, -1, q)
+    return [c * scale * pow(back, i, q) % q for i, c in enumerate(_dft(values, back * back % q, q))]
+
+
+def product(a, b):
+    """The product of two integer polynomials modulo X^N + 1, by way of one long integer product."""
+    width = 64  # 2048 * 2^18 * 2^16 is far below 2^63
+
+    def joined(poly):
+        return sum(c << width * i for i, c in enumerate(poly))
+
+    x, out, half = joined(a) * joined(b), [0] * (2 * N), 1 << width - 1
+    for i in range(2 * N):
+        low = x & ((1 << width) - 1)
+        low -= (1 << width) if low >= half else 0
+        out[i] = low
+        x = (x - low) >> width
+    return [out[i] - out[i + N] for i in range(N)]
+
+
+def add(*polys):
+    return [sum(column) for column in zip(*polys)]
+
+
+def mod(poly, q):
+    return [c % q for c in poly]
+
+
+def unpack(data, width, count=N):
+    check(len(data) * 8 == width * count, "length of a packed polynomial")
+    bits, mask, out = int.from_bytes(data, "little"), (1 << width) - 1, []
+    for _ in range(count):
+        out.append(bits & mask)
+        bits >>= width
+    return out
+
+
+def unpack_residues(data, q, what):
+    out = unpack(data, (q - 1).bit_length())
+    check(all(c < q for c in out), f"range of {what}")
+    return out
+
+
+def unpack_short(data, bound, what):
+    out = unpack(data, (2 * bound).bit_length())
+    check(all(c <= 2 * bound for c in out), f"range of {what}")
+    return [c - bound for c in out]
+
+
+def digits(poly, q, base):
+    """Three balanced digit polynomials of the centred coefficients, least significant first."""
+    rest, out = [centred(c, q) for c in poly], []
+    for _ in range(3):
+        out.append([centred(c, base) for c in rest])
+        rest = [(c - d) // base for c, d in zip(rest, out[-1])]
+    check(not any(rest), "three digits suffice")
+    return out
+
+
+# ---- P-256 and BLAKE3 -------------------------------------------------------------------------------------------
+
+P = 2**256 - 2**224 + 2**192 + 2**96 - 1
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
+G = (
+    0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
+    0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
+)
+
+
+def point(sec1):
+    check(len(sec1) == 33 and sec1[0] in (2, 3), "a compressed point")
+    x = int.from_bytes(sec1[1:], "big")
+    y = pow(x**3 - 3 * x + B, (P + 1) // 4, P)
+    check((y * y - x**3 + 3 * x - B) % P == 0 and x < P, "a point of the curve")
+    return (x, y if y % 2 == sec1[0] % 2 else P - y)
+
+
+def plus(a, b):
+    if a is None or b is None:
+        return a or b
+    if a[0] == b[0]:
+        if (a[1] + b[1]) % P == 0:
+            return None
+        slope = (3 * a[0] ** 2 - 3) * pow(2 * a[1], -1, P)
+    else:
+        slope = (b[1] - a[1]) * pow(b[0] - a[0], -1, P)
+    x = (slope**2 - a[0] - b[0]) % P
+    return (x, (slope * (a[0] - x) - a[1]) % P)
+
+
+def times(k, a):
+    out = None
+    while k:
+        if k & 1:
+            out = plus(out, a)
+        a, k = plus(a, a), k >> 1
+    return out
+
+
+def verify(key, domain, message, signature, what):
+    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    check(0 < r < ORDER and 0 < s <= (ORDER - 1) // 2, f"low s of {what}")
+    e, w = int.from_bytes(tagged(domain, message), "big"), pow(s, -1, ORDER)
+    sum_ = plus(times(e * w % ORDER, G), times(r * w % ORDER, point(key)))
+    check(sum_ is not None and sum_[0] % ORDER == r, f"signature of {what}")
+
+
+IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
+ORDER_OF_WORDS = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
+
+
+def _compress(chaining, words, counter, length, flags):
+    v = list(chaining) + list(IV[:4]) + [counter & 0xFFFFFFFF, counter >> 32, length, flags]
+
+    def g(a, b, c, d, x, y):
+        for r, t, m in ((16, 12, x), (8, 7, y)):
+            v[a] = (v[a] + v[b] + m) & 0xFFFFFFFF
+            z = v[d] ^ v[a]
+            v[d] = (z >> r | z << 32 - r) & 0xFFFFFFFF
+            v[c] = (v[c] + v[d]) & 0xFFFFFFFF
+            z = v[b] ^ v[c]
+            v[b] = (z >> t | z << 32 - t) & 0xFFFFFFFF
+
+    for _ in range(7):
+        for i in range(4):
+            g(i, 4 + i, 8 + i, 12 + i, words[2 * i], words[2 * i + 1])
+        for i in range(4):
+            g(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, words[8 + 2 * i], words[9 + 2 * i])
+        words = [words[i] for i in ORDER_OF_WORDS]
+    return [v[i] ^ v[i + 8] for i in range(8)]
+
+
+def blake3(data):
+    def words(block):
+        return [int.from_bytes(block.ljust(64, b"\0")[i : i + 4], "little") for i in range(0, 64, 4)]
+
+    def tree(first, chunks, root):
+        if len(chunks) == 1:
+            chunk, cv = chunks[0], IV
+            blocks = [chunk[i : i + 64] for i in range(0, len(chunk), 64)] or [b""]
+            for i, block in enumerate(blocks):
+                last = i == len(blocks) - 1
+                flags = (i == 0) | (2 if last else 0) | (8 if last and root else 0)
+                cv = _compress(cv, words(block), first, len(block), flags)
+            return cv
+        left = 1 << (len(chunks) - 1).bit_length() - 1
+        both = tree(first, chunks[:left], False) + tree(first + left, chunks[left:], False)
+        return _compress(IV, both, 0, 64, 4 | (8 if root else 0))
+
+    chunks = [data[i : i + 1024] for i in range(0, len(data), 1024)] or [b""]
+    return b"".join(le(w, 4) for w in tree(0, chunks, True))
+
+
+def self_tests():
+    """The primitives above against published values, so that a match below means something."""
+    key = bytes(range(32))
+    block = bytes.fromhex("00112233445566778899aabbccddeeff")
+    check(Aes256(key).encrypt(block).hex() == "8ea2b7ca516745bfeafc49904b496089", "FIPS 197, C.3")
+    empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+    check(blake3(b"").hex() == empty, "BLAKE3 of nothing")
+    check(times(ORDER, G) is None, "the order of P-256")
+    x = [0, 1] + [0] * (N - 2)
+    check(forward(x, HVC)[0] == psi(HVC) and inverse(forward(x, HVC), HVC) == x, "the transform of X")
+    check(product(x, [0] * (N - 1) + [5]) == [-5] + [0] * (N - 1), "X * 5 X^2047 = -5")
+
+
+# ---- The vectors ------------------------------------------------------------------------------------------------
+
+
+def cases(name):
+    return [(case, bytes.fromhex(case["hex"])) for case in load(name)["cases"]]
+
+
+def read_epoch():
+    (case, data), ids = cases("epoch")[0], load("ids")
+    deployment = tagged("panetiere/deployment/v1", ids["deployment"]["name"].encode())
+    check(deployment.hex() == ids["deployment"]["hex"] == case["deployment"], "deployment id")
+    check(tagged("panetiere/epoch/v1", data).hex() == ids["epoch"]["hex"], "epoch digest")
+    r = Reader(data)
+    r.header(0x0301)
+    check(r.take(32) == deployment and r.int(4) == case["number"] and r.int(2) == 2, "head of the epoch")
+    servers = []
+    for i, (listed, (stored, _)) in enumerate(zip(case["servers"], cases("public_key"))):
+        identity, key, signature = r.take(33), r.take(1184), r.take(64)
+        message = deployment + le(case["number"], 4) + le(i, 2) + key
+        verify(identity, "panetiere/envelope-key/v1", message, signature, f"envelope key {i}")
+        check(identity.hex() == listed["identity"] and signature.hex() == listed["signature"], "server entry")
+        check(sha256(key).hex() == listed["envelope_key_digest"] == stored["digest"], "envelope key digest")
+        check(key.hex() == stored["hex"], "public_key.json")
+        coefficients = unpack(key[:1152], 12, 768)
+        check(all(c < 3329 for c in coefficients), "range of an encapsulation key")
+        servers.append((identity, sha256(key)))
+    r.done()
+    return deployment, bytes.fromhex(ids["epoch"]["hex"]), servers
+
+
+def read_ids(deployment):
+    ids = load("ids")
+    s = ids["session"]
+    session = tagged(
+        "panetiere/session/v1", s["origin"].encode(), le(s["leaf_index"], 8), bytes.fromhex(s["leaf_hash"])
+    )
+    check(session.hex() == s["hex"], "session id")
+    for name, size in (("client", 4), ("server", 2), ("epoch_number", 4)):
+        check(le(ids[name]["id"], size).hex() == ids[name]["hex"], f"{name} id")
+    check(set_digest(ids["set"]["clients"]).hex() == ids["set"]["hex"], "set digest")
+    for case, data in cases("canonical_set"):
+        r = Reader(data)
+        r.header(0x0302)
+        clients = [r.int(4) for _ in range(r.int(4))]
+        r.done()
+        check(clients == case["clients"] == sorted(set(clients)), "members of a set")
+        check(set_digest(clients).hex() == case["digest"], "digest of a set")
+    for case, data in cases("signature"):
+        key, message = bytes.fromhex(case["key"]), bytes.fromhex(case["message"])
+        verify(key, case["domain"], message, data, "signature.json")
+    return session
+
+
+def set_digest(clients):
+    return tagged("panetiere/set/v1", b"".join(le(c, 4) for c in clients))
+
+
+def read_crs(deployment, epoch):
+    crs = load("crs")
+    check((crs["deployment"], crs["epoch"]) == (deployment.hex(), epoch.hex()), "deployment and epoch of the crs")
+    seed = tagged("panetiere/crs/v1", deployment, crs["set"].encode())
+    names = ("servers", "threshold", "polys", "plaintext_modulus", "lanes_needed", "lanes")
+    described = b"".join(le(crs[name], 8) for name in names)
+    digest = tagged("panetiere/crs-digest/v1", crs["set"].encode(), described, seed)
+    check(digest.hex() == crs["digest"], "CRS digest")
+    check([crs[n] for n in names] == [2, 2, 1, T, 0, 0], "dimensions")
+    expander, a = Expander(seed, b"panetiere/kahe/v1/" + epoch), []
+    for limb, stored in enumerate(crs["a"]):
+        words = expander.uniform(KAHE[limb], 0, limb)
+        check(words[:8] == stored["first"], f"first coefficients of a, limb {limb}")
+        whole = sha256(b"".join(le(w, 8) for w in words)).hex()
+        check(whole == stored["sha256_of_u64_le"], f"a, limb {limb}")
+        a.append(words)
+    return seed, digest, a
+
+
+class Commitments:
+    """The key-share commitment of protocol.md section 4 for two servers."""
+
+    def __init__(self, seed):
+        rows = [Expander(seed, f"panetiere/cs/{name}/v1".encode()) for name in ("a", "b")]
+        self.a, self.b = ([[centred(c, CS) for c in row.uniform(CS, k)] for k in range(KAPPA)] for row in rows)
+        names = ("leaf-hash", "tree-hash")
+        hashes = [Expander(seed, f"panetiere/cs/{name}/v1".encode()) for name in names]
+        self.leaf_row, self.tree_row = ([row.uniform(HVC, k) for k in range(6)] for row in hashes)
+
+    @staticmethod
+    def inner(row, r):
+        return add(*(product(x, y) for x, y in zip(row, r)))
+
+    @staticmethod
+    def hash(row, columns):
+        slots = [0] * N
+        for g, column in zip(row, columns):
+            slots = [(s + x * y) % HVC for s, x, y in zip(slots, g, forward(mod(column, HVC), HVC))]
+        return inverse(slots, HVC)
+
+    def leaf(self, index, seed, share):
+        expander = Expander(seed, b"panetiere/cs/randomness/v1/" + le(index, 2))
+        r = [expander.bounded(BETA, k) for k in range(KAPPA)]
+        v = (mod(self.inner(self.a, r), CS), mod(add(self.inner(self.b, r), share), CS))
+        u = digits(v[0], CS, BASE_CS) + digits(v[1], CS, BASE_CS)
+        return r, u, self.hash(self.leaf_row, u)
+
+    def node(self, left, right):
+        path = digits(left, HVC, BASE_HVC) + digits(right, HVC, BASE_HVC)
+        return path, self.hash(self.tree_row, path)
+
+
+def read_openings(scheme):
+    """Recomputes every leaf; both openings of a client lead to one root, and each holds the other's label."""
+    out = {}
+    for case, data in cases("fresh_opening"):
+        r = Reader(data)
+        seed, share = r.take(32), unpack_residues(r.take(4608), CS, "a key share")
+        sibling = unpack_residues(r.take(4352), HVC, "a sibling")
+        r.done()
+        index, client = case["server"], case["client"]
+        leaf_r, u, label = scheme.leaf(index, seed, share)
+        path, root = scheme.node(*((sibling, label) if index else (label, sibling)))
+        out[client, index] = dict(share=share, r=leaf_r, u=u, label=label, sibling=sibling, path=path, root=root)
+    for client in (0, 1):
+        first, second = out[client, 0], out[client, 1]
+        check(first["root"] == second["root"], f"root of client {client}")
+        check(first["sibling"] == second["label"] and second["sibling"] == first["label"], "siblings")
+    return out
+
+
+def read_statement(r, fields):
+    r.header(0x0101)
+    for name in ("deployment", "epoch", "session"):
+        check(r.take(32).hex() == fields[name], f"{name} of a statement")
+    check(r.int(4) == fields["client"] and r.take(32).hex() == fields["crs"], "client and crs of a statement")
+    mode = r.int(1)
+    check(mode == fields["mode"] and len(fields["roots"]) == (2 if mode == 3 else 1), "mode of a statement")
+    for root in fields["roots"]:
+        check(r.take(32).hex() == root, "root of a statement")
+    check(r.take(32).hex() == fields["ciphertext"], "ciphertext digest of a statement")
+    check(r.int(8) == fields["ciphertext_len"], "ciphertext length of a statement")
+    check(r.take(32).hex() == fields["envelopes"], "envelope root of a statement")
+
+
+def read_posts(deployment, epoch, session, crs, openings):
+    statements, keys = cases("post_statement"), cases("verifying_key")
+    for fields, data in statements:
+        r = Reader(data)
+        read_statement(r, fields)
+        r.done()
+    posts = []
+    for i, (case, data) in enumerate(cases("client_post")):
+        fields, statement = statements[i]
+        names = ("deployment", "epoch", "session", "crs")
+        check([fields[n] for n in names] == [d.hex() for d in (deployment, epoch, session, crs)], "context")
+        signed = cases("signed_post")[i][1]
+        check(data[4 : 4 + len(signed)] == signed and signed[:-64] == statement, "a post holds its signed statement")
+        check(cases("signed_post")[i][0]["key"] == keys[i][0]["hex"], "key of a signed post")
+        verify(keys[i][1], "panetiere/post/v1", statement, signed[-64:], f"post {i}")
+        r = Reader(data)
+        r.header(0x0102)
+        r.take(len(signed))
+        packed_root, ciphertext = r.take(4352), r.take(10752)
+        r.done()
+        root = unpack_residues(packed_root, HVC, "a root")
+        stored = cases("commitment")[i]
+        check(packed_root == stored[1] and root[:8] == stored[0]["first"], "commitment.json")
+        check(sha256(packed_root).hex() == fields["roots"][0] == stored[0]["digest"], "root digest")
+        check(root == openings[i, 0]["root"], f"the openings of client {i} open its root")
+        check(blake3(ciphertext).hex() == fields["ciphertext"], "ciphertext digest")
+        check(sha256(ciphertext).hex() == case["ciphertext_sha256"], "ciphertext SHA-256")
+        check(len(ciphertext) == fields["ciphertext_len"], "ciphertext length")
+        limbs = [unpack_residues(ciphertext[5376 * l :][:5376], WIRE[l], "a ciphertext") for l in (0, 1)]
+        posts.append((root, limbs))
+    return posts
+
+
+def read_envelopes(servers):
+    """RFC 6962 over server id, key digest and sealed bytes."""
+    leaves, paths = [], []
+    for i, (case, data) in enumerate(cases("envelope")):
+        r = Reader(data)
+        r.header(0x0103)
+        check((r.int(4), r.int(2)) == (case["client"], case["server"]) == (0, i), "addresses of an envelope")
+        key, sealed, path = r.take(32), r.take(case["sealed_len"]), r.take(32)
+        r.done()
+        check(key == servers[i][1] and key.hex() == case["key"], "key of an envelope")
+        check(len(sealed) == 32 + 4608 + 4352 + 1104, "length of sealed bytes")
+        leaves.append(sha256(b"\0" + le(i, 2) + key + sealed))
+        paths.append(path)
+    check(paths == [leaves[1], leaves[0]], "inclusion paths")
+    root = sha256(b"\1" + leaves[0] + leaves[1]).hex()
+    check(root == cases("post_statement")[0][0]["envelopes"], "env_root")
+
+
+def read_sums(scheme, context, servers, posts, openings):
+    """Every linear equation of a summed opening, every coefficient, and the plain sum of the fresh openings."""
+    root_sum = mod(add(posts[0][0], posts[1][0]), HVC)
+    shares = []
+    for i, (case, data) in enumerate(cases("server_sum")):
+        verify(servers[i][0], "panetiere/server-sum/v1", data[:-64], data[-64:], f"sum of server {i}")
+        r = Reader(data)
+        r.header(0x0201)
+        for expected in context:
+            check(r.take(32) == expected, "context of a sum")
+        check(r.int(2) == i == case["server"], "server of a sum")
+        check(r.take(32) == set_digest([0, 1]) and case["set"] == set_digest([0, 1]).hex(), "set of a sum")
+        check(r.int(4) == case["clients"] == 2, "clients of a sum")
+        start = r.at
+        rs = [unpack_short(r.take(2304), 2 * BETA, "a randomness sum") for _ in range(KAPPA)]
+        us = [unpack_short(r.take(2048), 2 * 32, "a leaf digit sum") for _ in range(6)]
+        path = [unpack_short(r.take(1792), 2 * 22, "a path digit sum") for _ in range(5)]
+        opening = data[start : r.at]
+        r.take(64)
+        r.done()
+        check(sha256(opening).hex() == case["aggregated_opening_sha256"], "aggregated opening")
+        check(len(opening) == case["aggregated_opening_len"], "length of an aggregated opening")
+
+        def recomposed(d):
+            return [x + BASE_CS * (y + BASE_CS * z) for x, y, z in zip(*d)]
+
+        check(mod(scheme.inner(scheme.a, rs), CS) == mod(recomposed(us[:3]), CS), "first equation")
+        blinded = scheme.inner(scheme.b, rs)
+        share = [(v - x) % CS for v, x in zip(recomposed(us[3:]), blinded)]
+        label = scheme.hash(scheme.leaf_row, us)
+        # The on-path child's last digit does not travel: (label - d0 - 45 d1) / 2025, centred.
+        d0, d1 = (path[3], path[4]) if i else (path[0], path[1])
+        scale = pow(BASE_HVC**2, -1, HVC)
+        last = [centred((v - x - BASE_HVC * y) * scale, HVC) for v, x, y in zip(label, d0, d1)]
+        check(max(map(abs, last)) <= 2 * 22, "recovered digit")
+        whole = path + [last] if i else path[:2] + [last] + path[2:]
+        check(scheme.hash(scheme.tree_row, whole) == root_sum, f"server {i} opens the sum of the roots")
+
+        pair = [openings[client, i] for client in (0, 1)]
+        for name, summed in (("r", rs), ("u", us), ("path", whole)):
+            plain = [add(x, y) for x, y in zip(pair[0][name], pair[1][name])]
+            check(plain == summed, f"{name} of server {i} is the sum over the clients")
+        check(share == mod(add(pair[0]["share"], pair[1]["share"]), CS), f"share sum of server {i}")
+        shares.append(share)
+    return shares
+
+
+def interpolate(first, second):
+    """The value at 0 of the line through (1, first) and (2, second), centred."""
+    return [centred(2 * x - y, CS) for x, y in zip(first, second)]
+
+
+def rounded(x, numerator, denominator):
+    """To nearest, ties up."""
+    return (2 * x * numerator + denominator) // (2 * denominator)
+
+
+def lift(limbs, primes):
+    p, q = primes
+    inverse_ = pow(p, -1, q)
+    return [x + p * ((y - x) * inverse_ % q) for x, y in zip(*limbs)]
+
+
+def decrypt(a, key, limbs):
+    """Message and residuals, in units of q: protocol.md section 3."""
+    q, wire = KAHE[0] * KAHE[1], WIRE[0] * WIRE[1]
+    mask = []
+    for limb, prime in enumerate(KAHE):
+        slots = [x * y % prime for x, y in zip(a[limb], forward(mod(key, prime), prime))]
+        mask.append(inverse(slots, prime))
+    out, worst = [], 0
+    for c, m in zip(lift(limbs, WIRE), lift(mask, KAHE)):
+        x = (rounded(c, q, wire) - m) % q
+        message = rounded(x, T, q)
+        worst = max(worst, abs(x - rounded(message, q, T)))
+        out.append(message % T)
+    return out, worst
+
+
+def read_kahe(a, posts, openings, shares):
+    kahe = load("kahe")
+
+    def same(values, stored, size, what):
+        whole = b"".join((v % (1 << 64)).to_bytes(8, "little") for v in values)
+        check(values[:8] == stored["first"] and sha256(whole).hex() == stored[size], what)
+
+    # One ciphertext's error: Gaussian, plus at most one unit of WIRE and one of q for the three roundings.
+    unit = KAHE[0] * KAHE[1] // (WIRE[0] * WIRE[1]) + 1
+    total, keys = [0] * N, []
+    for client, (_, limbs) in enumerate(posts):
+        key = interpolate(openings[client, 0]["share"], openings[client, 1]["share"])
+        check(max(map(abs, key)) <= KEY_BOUND, f"key of client {client}")
+        message, worst = decrypt(a, key, limbs)
+        check(worst <= ERROR_BOUND + unit + 2, f"error of client {client}: {worst}")
+        same(message, kahe["messages"][client], "sha256_of_u64_le", f"message of client {client}")
+        total, keys = [(x + y) % T for x, y in zip(total, message)], keys + [key]
+    key = interpolate(*shares)
+    check(key == add(*keys), "the summed key is the sum of the keys")
+    same(key, kahe["summed_key"], "sha256_of_i64_le", "summed key")
+    limbs = [mod(add(posts[0][1][limb], posts[1][1][limb]), WIRE[limb]) for limb in (0, 1)]
+    message, worst = decrypt(a, key, limbs)
+    check(worst <= 2 * (ERROR_BOUND + unit + 2), f"error of the sum: {worst}")
+    check(message == total, "the sum decrypts to the sum of the messages")
+    same(message, kahe["sum"], "sha256_of_u64_le", "sum of the messages")
+
+
+def read_bad():
+    """Every bad case is an edit that fits its base and changes it."""
+    count = 0
+    for path in sorted(HERE.glob("bad_*.json")):
+        bad = json.loads(path.read_text())
+        base = cases(bad["edits"].removesuffix(".json"))
+        for case in bad["cases"]:
+            good, edit = base[case["case"]][1], case["edit"]
+            if "take" in edit:
+                check(edit["take"] < len(good), f"{path.name}: {case['name']}")
+            elif "put" in edit:
+                put = bytes.fromhex(edit["put"])
+                inside = edit["at"] + len(put) <= len(good)
+                changes = good[edit["at"] : edit["at"] + len(put)] != put
+                check(inside and changes, f"{path.name}: {case['name']}")
+            else:
+                check(len(bytes.fromhex(edit["append"])) > 0, f"{path.name}: {case['name']}")
+            count += 1
+    return count
+
+
+def main():
+    self_tests()
+    deployment, epoch, servers = read_epoch()
+    session = read_ids(deployment)
+    seed, crs, a = read_crs(deployment, epoch)
+    scheme = Commitments(seed)
+    openings = read_openings(scheme)
+    posts = read_posts(deployment, epoch, session, crs, openings)
+    read_envelopes(servers)
+    shares = read_sums(scheme, (deployment, epoch, session, crs), servers, posts, openings)
+    read_kahe(a, posts, openings, shares)
+    bad = read_bad()
+    print(f"vectors/v1: {checks} checks, {bad} of them on bad cases: all as derived")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+        print(f"vectors/v1: BROKEN: {error!r}")
+        sys.exit(1)
