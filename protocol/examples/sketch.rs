@@ -1,14 +1,15 @@
 //! Measures the payload layer: one client's encoding and the recipient's decoding, on one thread.
 //!
 //! ```text
-//! sketch prepare CLIENTS BYTES FILE          writes the sum of as many messages as there are clients
-//! sketch encode  CLIENTS BYTES REPEATS       encodes one message, prints the best and the median time
-//! sketch decode  CLIENTS BYTES REPEATS FILE  decodes the file
+//! sketch SIMD prepare CLIENTS BYTES FILE          writes the sum of as many messages as there are clients
+//! sketch SIMD encode  CLIENTS BYTES REPEATS       encodes one message, prints the best and the median time
+//! sketch SIMD decode  CLIENTS BYTES REPEATS FILE  decodes the file
 //! ```
 //!
-//! Instructions: `valgrind --tool=callgrind --toggle-collect='sketch::measured_decode' ...` with one repeat.
+//! Instructions: `valgrind --tool=callgrind --toggle-collect=sketch::measured_decode sketch avx2 decode ...` with one
+//! repeat.
 
-use self::text::Result;
+use chipmunk::ring::backend::Simd;
 use panetiere::channel::{self, ChannelParams};
 use panetiere::ids::SessionId;
 use panetiere::plaintext::PlainPoly;
@@ -18,9 +19,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 /// Errors as text: an example needs no more.
-mod text {
-    pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-}
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn session() -> SessionId {
     SessionId::derive("sketch.example/log", 0, &[1; 32])
@@ -72,10 +71,12 @@ fn report(name: &str, repeats: usize, mut call: impl FnMut()) {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [mode, clients, bytes, rest @ ..] = arguments.as_slice() else {
+    let [simd, mode, clients, bytes, rest @ ..] = arguments.as_slice() else {
         return Err("see the head of this file".into());
     };
-    let params = ChannelParams::prony_for_messages(clients.parse()?, bytes.parse()?)?;
+    let simd: Simd = simd.parse()?;
+    let params =
+        ChannelParams::prony_for_messages(clients.parse()?, bytes.parse()?)?.with_kernels(simd.kernels());
     // This thread is the pool, so that callgrind's collection state holds for all work.
     rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global()?;
     match (mode.as_str(), rest) {
@@ -83,16 +84,14 @@ fn main() -> Result<()> {
         ("encode", [repeats]) => {
             let mut rng = ChaCha20Rng::seed_from_u64(2);
             let payload = payload(&mut rng, params.max_message_bytes());
-            report("encode", repeats.parse()?, || drop(black_box(measured_encode(&mut rng, &params, &payload))));
+            report("encode", repeats.parse()?, || {
+                drop(black_box(measured_encode(&mut rng, &params, &payload)))
+            });
         }
         ("decode", [repeats, file]) => {
             let bytes = std::fs::read(file)?;
-            let scalars: Vec<u64> = bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|&word| u64::from_le_bytes(word))
-                .collect();
+            let scalars: Vec<u64> =
+                bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect();
             let sum = PlainPoly::from_scalars(&scalars);
             report("decode", repeats.parse()?, || drop(black_box(measured_decode(&params, &sum))));
         }

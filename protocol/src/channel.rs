@@ -23,7 +23,7 @@ pub use params::ChannelParams;
 use crate::codec::pack::{self, SYMBOL_LIMIT};
 use crate::ids::SessionId;
 use crate::plaintext::PlainPoly;
-use crate::prony::{Element, Point, Sketch};
+use crate::prony::{self, Element, Point, Sketch};
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
@@ -100,9 +100,7 @@ fn encode_at(
     let check = CheckKey::new(session).symbol(params.encoding(), point.value(), &symbols);
     symbols.push(check);
 
-    let mut sketch = Sketch::empty(*params.sketch());
-    sketch.insert_in_range(&point, &symbols);
-    Ok(sketch.to_polys())
+    Ok(prony::vector(params.sketch(), &point, &symbols))
 }
 
 /// The bytes of one decoded element, if it is a message of this session.

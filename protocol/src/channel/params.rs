@@ -4,11 +4,13 @@ use super::encoding::Encoding;
 use super::error::ChannelError;
 use crate::codec::pack;
 use crate::prony::{DEFAULT_SLACK, PRONY_PRIME, PronyParams};
+use chipmunk::ring::backend::Kernels;
 
 /// Symbols of a message besides its data: length and check.
 const FRAME_SYMBOLS: usize = 2;
 
-/// An encoding, sized for a number of clients and a message length. Both sides hold the same one.
+/// An encoding, sized for a number of clients and a message length. Both sides hold the same one; the kernels that it
+/// is computed with are everyone's own choice and no part of equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelParams {
     encoding: Encoding,
@@ -72,6 +74,12 @@ impl ChannelParams {
             .and_then(|symbols| PronyParams::new(rho, symbols, DEFAULT_SLACK).ok())
             .ok_or(ChannelError::TooLarge { rho, symbols })?;
         Ok(Self { encoding, sketch, max_message_bytes })
+    }
+
+    /// The same channel, computed with `kernels`. Without this it is computed with portable ones.
+    #[must_use]
+    pub const fn with_kernels(self, kernels: &'static Kernels) -> Self {
+        Self { sketch: self.sketch.with_kernels(kernels), ..self }
     }
 
     /// The encoding.

@@ -1,37 +1,206 @@
 //! Symbols of the messages, from the points and the columns: one Vandermonde system, many right-hand sides.
+//!
+//! For one symbol the columns are `W_j = sum of x_i z_i^j`. Small systems are solved by the inverse matrix. A large one
+//! is split: filtering W with the polynomial of half of the points (`sum over m of f_m W_{j+m}`) removes their terms
+//! and multiplies the others by `f(z_i)`, which leaves a system of the other half. A filter is a cyclic convolution,
+//! so both halves share the transform of W.
 
 use super::error::PronyError;
-use super::field::{Fp, dot_canonical, dot4_canonical};
-use super::locator::satisfies_recurrence;
+use super::field::{Fp, dot_reversed};
+use super::residue::{Residues, invert_all};
+use chipmunk::ring::backend::field::{Factors, FieldKernels, Rows, Transform};
 use rayon::prelude::*;
 
 /// Symbols a task works on. Coarse enough for a task to outweigh its dispatch, fine enough to share out
-/// evenly.
+/// evenly; the columns of a panel in the kernels.
 const SYMBOLS_PER_TASK: usize = 32;
 
-/// The dual basis: row i holds the coefficients (constant first) of the polynomial of degree k - 1 that is 1
-/// at root i and 0 at the others, `locator / (X - z_i) / locator'(z_i)`. The inverse of the Vandermonde
-/// matrix.
+/// Most points of a system that is solved by its inverse matrix.
+const MAX_DIRECT: usize = 400;
+
+/// Columns that are checked at once.
+const MAX_CHECKED: usize = 32;
+
+/// Points that are worked on in lockstep, to hide the latency of one multiplication.
+const LOCKSTEP: usize = 8;
+
+/// How to solve the system of some points, for many symbols.
+enum Solver<'a> {
+    /// By the inverse of the matrix.
+    Direct(Rows),
+    Split {
+        table: &'a Transform,
+        halves: Box<[Half<'a>; 2]>,
+    },
+}
+
+struct Half<'a> {
+    points: usize,
+    /// Values of the filter that removes the other half.
+    filter: Factors,
+    solver: Solver<'a>,
+}
+
+impl<'a> Solver<'a> {
+    /// `scales` are the factors that the solutions come out with too little: the inverses of the derivatives of the
+    /// locator of *all* points.
+    fn new(residues: &'a Residues, roots: &[Fp], scales: &[Fp]) -> (Self, Vec<Fp>) {
+        if roots.len() <= MAX_DIRECT {
+            let locator = expand(roots);
+            let rows: Vec<u64> =
+                quotients(&locator, roots, scales).into_iter().map(Fp::to_canonical).collect();
+            return (Self::Direct((residues.kernels().pack_rows)(&rows, roots.len())), locator);
+        }
+        let half = roots.len() / 2;
+        let (left, left_locator) = Self::new(residues, &roots[..half], &scales[..half]);
+        let (right, right_locator) = Self::new(residues, &roots[half..], &scales[half..]);
+        let [table, _] = residues.tables(Residues::length(roots.len()));
+        let filter = |f: &[Fp]| {
+            // f(1/X), as X^L = 1: the convolution's coefficient j is the sum of all f_m W_{j+m}.
+            let mut values = vec![0; table.len()];
+            for (m, c) in f.iter().enumerate() {
+                values[(table.len() - m) % table.len()] = c.to_canonical();
+            }
+            residues.to_values(table, &mut values);
+            (residues.kernels().leave)(&mut values);
+            Factors::new(residues.kernels(), &values)
+        };
+        let halves = [
+            Half { points: half, filter: filter(&right_locator), solver: left },
+            Half { points: roots.len() - half, filter: filter(&left_locator), solver: right },
+        ];
+        (Self::Split { table, halves: Box::new(halves) }, multiply(&left_locator, &right_locator))
+    }
+
+    /// Solves the systems of a few symbols, which `columns` holds one every `stride` words, canonical. `out` gets the
+    /// solutions point by point: canonical.
+    fn solve(&self, kernels: &FieldKernels, columns: &[u64], stride: usize, out: &mut [u64]) {
+        let (table, halves) = match self {
+            Self::Direct(rows) => return (kernels.products)(rows, columns, stride, out),
+            Self::Split { table, halves } => (table, halves),
+        };
+        let points = halves[0].points + halves[1].points;
+        let symbols = out.len() / points;
+        let mut parts = [0, 1].map(|half| vec![0; halves[half].points * symbols]);
+        let mut values = vec![0; table.len()];
+        let mut filtered = vec![0; table.len()];
+        for s in 0..symbols {
+            values[..points].copy_from_slice(&columns[s * stride..][..points]);
+            values[points..].fill(0);
+            (kernels.enter)(&mut values);
+            (kernels.transform)(table, &mut values);
+            for (half, part) in halves.iter().zip(&mut parts) {
+                filtered.copy_from_slice(&values);
+                (kernels.scale)(&mut filtered, &half.filter);
+                (kernels.transform_inverse)(table, &mut filtered);
+                (kernels.leave)(&mut filtered[..half.points.next_multiple_of(kernels.lanes)]);
+                part[s * half.points..][..half.points].copy_from_slice(&filtered[..half.points]);
+            }
+        }
+        let (left, right) = out.split_at_mut(halves[0].points * symbols);
+        for ((half, part), out) in halves.iter().zip(&parts).zip([left, right]) {
+            half.solver.solve(kernels, part, half.points, out);
+        }
+    }
+}
+
+/// For each root the quotient of the locator by `X - root`, times the root's scale.
 ///
-/// Shape: k rows of k elements, one after the other. The roots are those of the locator, distinct.
-pub(super) fn dual_basis(locator: &[Fp], roots: &[Fp]) -> Vec<Fp> {
+/// Shape: k rows of k coefficients, constant first. A row is 0 at the other roots.
+fn quotients(locator: &[Fp], roots: &[Fp], scales: &[Fp]) -> Vec<Fp> {
     let k = roots.len();
     let mut rows = vec![Fp::ZERO; k * k];
-    for (row, &root) in rows.chunks_exact_mut(k).zip(roots) {
-        // Synthetic division by X - root, top down; the quotient's value at the root is the derivative there.
-        let mut carry = Fp::ZERO;
-        let mut value = Fp::ZERO;
-        for (cell, &c) in row.iter_mut().zip(&locator[1..]).rev() {
-            carry = carry.mul(root).add(c);
-            *cell = carry;
-            value = value.mul(root).add(carry);
-        }
-        let scale = value.inverse();
-        for cell in row {
-            *cell = cell.mul(scale);
+    for ((rows, roots), scales) in
+        rows.chunks_mut(LOCKSTEP * k).zip(roots.chunks(LOCKSTEP)).zip(scales.chunks(LOCKSTEP))
+    {
+        // Synthetic division, top down; scaling first scales all.
+        let mut carries = [Fp::ZERO; LOCKSTEP];
+        for (j, &c) in locator[1..].iter().enumerate().rev() {
+            for (((carry, &root), &scale), row) in
+                carries.iter_mut().zip(roots).zip(scales).zip(rows.chunks_exact_mut(k))
+            {
+                *carry = carry.mul(root).add(scale.mul(c));
+                row[j] = *carry;
+            }
         }
     }
     rows
+}
+
+/// The values of the derivative at some points.
+fn derivatives(poly: &[Fp], points: &[Fp]) -> Vec<Fp> {
+    let mut index = Fp::ZERO;
+    let derivative: Vec<Fp> = poly[1..]
+        .iter()
+        .map(|c| {
+            index = index.add(Fp::ONE);
+            c.mul(index)
+        })
+        .collect();
+    let mut values = vec![Fp::ZERO; points.len()];
+    for (values, points) in values.chunks_mut(LOCKSTEP).zip(points.chunks(LOCKSTEP)) {
+        for &c in derivative.iter().rev() {
+            for (value, &point) in values.iter_mut().zip(points) {
+                *value = value.mul(point).add(c);
+            }
+        }
+    }
+    values
+}
+
+/// The product of X - root over some roots.
+fn expand(roots: &[Fp]) -> Vec<Fp> {
+    match roots {
+        [] => vec![Fp::ONE],
+        [root] => vec![root.neg(), Fp::ONE],
+        _ => {
+            let (left, right) = roots.split_at(roots.len() / 2);
+            multiply(&expand(left), &expand(right))
+        }
+    }
+}
+
+/// The product of two polynomials other than zero.
+fn multiply(a: &[Fp], b: &[Fp]) -> Vec<Fp> {
+    (0..a.len() + b.len() - 1)
+        .map(|j| {
+            // a_i b_{j-i} for all i that both have.
+            let (first, last) = ((j + 1).saturating_sub(b.len()), j.min(a.len() - 1));
+            dot_reversed(&a[first..=last], &b[j - last..=j - first])
+        })
+        .collect()
+}
+
+/// Checks that the columns of symbols satisfy the recurrence of the locator from column k on.
+struct Checker {
+    /// The locator, shifted by one column from row to row.
+    rows: Rows,
+    spare: usize,
+}
+
+impl Checker {
+    /// `None` if there are no columns to check.
+    fn new(kernels: &FieldKernels, locator: &[Fp], cols: usize) -> Option<Self> {
+        let spare = cols + 1 - locator.len();
+        let count = spare.min(MAX_CHECKED);
+        let width = locator.len() + count.checked_sub(1)?;
+        let mut rows = vec![0; count * width];
+        for (shift, row) in rows.chunks_exact_mut(width).enumerate() {
+            row[shift..].iter_mut().zip(locator).for_each(|(cell, c)| *cell = c.to_canonical());
+        }
+        Some(Self { rows: (kernels.pack_rows)(&rows, width), spare })
+    }
+
+    /// Whether all columns of some symbols agree.
+    fn passes(&self, kernels: &FieldKernels, block: &[u64], cols: usize) -> bool {
+        let count = self.rows.count();
+        let mut residues = vec![0; count * (block.len() / cols)];
+        // The last windows overlap the ones before.
+        (0..self.spare).step_by(count).map(|start| start.min(self.spare - count)).all(|start| {
+            (kernels.products)(&self.rows, &block[start..], cols, &mut residues);
+            residues.iter().all(|&residue| residue == 0)
+        })
+    }
 }
 
 /// The symbols of every message, after checking every spare column of every symbol.
@@ -42,55 +211,37 @@ pub(super) fn dual_basis(locator: &[Fp], roots: &[Fp]) -> Vec<Fp> {
 /// # Errors
 /// `CheckFailed` if some symbol's spare columns contradict its first k.
 pub(super) fn recover(
+    residues: &Residues,
     columns: &[u64],
     cols: usize,
     locator: &[Fp],
     roots: &[Fp],
 ) -> Result<Vec<Vec<u64>>, PronyError> {
+    let kernels = residues.kernels();
     let k = roots.len();
-    let dual = dual_basis(locator, roots);
+    let checker = Checker::new(kernels, locator, cols);
+    let (solver, _) = Solver::new(residues, roots, &invert_all(&derivatives(locator, roots)));
     let blocks: Vec<Option<Vec<u64>>> = columns
         .par_chunks(SYMBOLS_PER_TASK * cols)
         .map(|block| {
-            block
-                .chunks_exact(cols)
-                .all(|symbol| satisfies_recurrence(locator, symbol))
-                .then(|| solve_block(block, cols, &dual, k))
+            let passes = checker.as_ref().is_none_or(|checker| checker.passes(kernels, block, cols));
+            passes.then(|| {
+                let mut out = vec![0; k * (block.len() / cols)];
+                solver.solve(kernels, block, cols, &mut out);
+                out
+            })
         })
         .collect();
-    let mut messages: Vec<Vec<u64>> = (0..k).map(|_| Vec::with_capacity(columns.len() / cols)).collect();
-    for block in blocks {
-        let block = block.ok_or(PronyError::CheckFailed)?;
-        let symbols = block.len() / k;
-        for (message, part) in messages.iter_mut().zip(block.chunks_exact(symbols)) {
-            message.extend_from_slice(part);
+    let blocks = blocks.into_iter().collect::<Option<Vec<_>>>().ok_or(PronyError::CheckFailed)?;
+    let messages = (0..k).into_par_iter().map(|i| {
+        let mut message = Vec::with_capacity(columns.len() / cols);
+        for block in &blocks {
+            let symbols = block.len() / k;
+            message.extend_from_slice(&block[i * symbols..][..symbols]);
         }
-    }
-    Ok(messages)
-}
-
-/// The symbols of a few columns: for each root, its symbols one after the other.
-fn solve_block(block: &[u64], cols: usize, dual: &[Fp], k: usize) -> Vec<u64> {
-    let symbols = block.len() / cols;
-    let mut out = vec![0; k * symbols];
-    // Four rows of the dual basis stay in the nearest cache while all symbols of the block pass by.
-    for (rows, out) in dual.chunks(4 * k).zip(out.chunks_mut(4 * symbols)) {
-        if let [r0, r1, r2, r3] = *rows.chunks_exact(k).collect::<Vec<_>>() {
-            for (s, values) in block.chunks_exact(cols).enumerate() {
-                let solved = dot4_canonical([r0, r1, r2, r3], &values[..k]);
-                for (row, value) in solved.into_iter().enumerate() {
-                    out[row * symbols + s] = value;
-                }
-            }
-        } else {
-            for (row, out) in rows.chunks_exact(k).zip(out.chunks_exact_mut(symbols)) {
-                for (out, values) in out.iter_mut().zip(block.chunks_exact(cols)) {
-                    *out = dot_canonical(row, &values[..k]);
-                }
-            }
-        }
-    }
-    out
+        message
+    });
+    Ok(messages.collect())
 }
 
 #[cfg(test)]
@@ -98,6 +249,7 @@ mod tests {
     use super::super::PRONY_PRIME as P;
     use super::super::locator::from_power_sums;
     use super::*;
+    use chipmunk::ring::backend::Simd;
     use proptest::prelude::*;
 
     fn mul_mod_p(a: u64, b: u64) -> u64 {
@@ -138,10 +290,16 @@ mod tests {
             let roots: Vec<Fp> = points.iter().map(|&z| Fp::from_canonical(z)).collect();
             let expected: Vec<Vec<u64>> =
                 (0..k).map(|i| (0..symbols).map(|s| symbol(i, s)).collect()).collect();
-            prop_assert_eq!(recover(&columns, cols, &locator, &roots), Ok(expected));
             let at = at.index(columns.len());
-            columns[at] = (columns[at] + 1) % P;
-            prop_assert_eq!(recover(&columns, cols, &locator, &roots), Err(PronyError::CheckFailed));
+            let mut changed = columns.clone();
+            changed[at] = (columns[at] + 1) % P;
+            for simd in Simd::available() {
+                let residues = Residues::new(simd.kernels());
+                let recovered = recover(&residues, &columns, cols, &locator, &roots);
+                prop_assert_eq!(recovered.as_ref(), Ok(&expected));
+                let refused = recover(&residues, &changed, cols, &locator, &roots);
+                prop_assert_eq!(refused, Err(PronyError::CheckFailed));
+            }
         }
     }
 }

@@ -80,6 +80,11 @@ impl<'a> Modulus<'a> {
         self.f.len() - 1
     }
 
+    /// Whether the square of a residue is 1.
+    pub(super) fn squares_to_one(&self, residue: &[Fp]) -> bool {
+        self.square(residue).iter().enumerate().all(|(j, &c)| c == if j == 0 { Fp::ONE } else { Fp::ZERO })
+    }
+
     /// `residue^2 mod f`.
     fn square(&self, residue: &[Fp]) -> Vec<Fp> {
         let n = self.degree();
