@@ -67,12 +67,17 @@ fn bad_shapes_are_usage_errors() {
         ["round", "--clients", "1001"],
         ["round", "--servers", "0"],
         ["round", "--threads", "0"],
+        ["round", "--servers", "65"],
+        ["round", "--threads", "257"],
         ["round", "--bytes", "0"],
+        ["round", "--bytes", "223697"],
+        ["round", "--bytes", "18446744073709551615"],
         ["round", "--simd", "mmx"],
     ] {
         let output = bench(&arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
         assert!((1..=3).contains(&text.lines().count()), "{arguments:?}: {text}");
+        assert!(text.contains(arguments[1]), "{arguments:?}: {text}");
     }
 }

@@ -1,5 +1,6 @@
 //! The program `panetiere` as a user meets it: exit codes and what it says about bad input.
 
+use chipmunk::ring::backend::Simd;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -70,7 +71,7 @@ fn bad_message_files_are_usage_errors() {
     assert_usage_error(&["demo", "--messages", "/nonexistent/list"], "/nonexistent/list");
     assert_usage_error(&["demo", "--messages-dir", "/nonexistent/dir"], "No such file");
     assert_usage_error(&["demo", "--messages", "/"], "cannot read --messages /");
-    assert_usage_error(&["demo", "--messages", "/dev/zero"], "more than");
+    assert_usage_error(&["demo", "--messages", "/dev/zero"], "raise --clients or --bytes");
     assert_usage_error(&["demo", "--messages", "no\nsuch\nfile\n\u{1b}[2J"], r"no\nsuch\nfile\n\u{1b}[2J");
     assert_usage_error(&["demo", "--messages", &long, "--messages-dir", "/"], "--messages-dir");
 }
@@ -102,6 +103,71 @@ fn help_and_version_succeed_and_list_every_option() {
         String::from_utf8(version.stdout).unwrap(),
         format!("panetiere {}\n", env!("CARGO_PKG_VERSION"))
     );
+}
+
+/// What the program says on stderr and with which code it ends if every write to its stdout fails.
+#[cfg(target_os = "linux")]
+fn onto_full_disk(arguments: &[&str]) -> (Option<i32>, String) {
+    let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_panetiere"));
+    let output = command.args(arguments).stdout(full).output().expect("the program starts");
+    (output.status.code(), String::from_utf8(output.stderr).expect("errors are UTF-8"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure_that_says_so() {
+    for arguments in [
+        ["--help"].as_slice(),
+        &["--version"],
+        &["demo", "--help"],
+        &["demo", "--clients", "2", "--bytes", "1", "--json"],
+    ] {
+        let (code, stderr) = onto_full_disk(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        assert!(
+            stderr.starts_with("error: cannot write to stdout: No space left"),
+            "{arguments:?}: {stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn each_phase_is_one_line_on_stderr_and_both_recoveries_can_be_told_apart() {
+    let output = panetiere(&["demo", "--clients", "2", "--bytes", "1"]);
+    let stderr = String::from_utf8(output.stderr).expect("progress is UTF-8");
+    let phases: Vec<_> = stderr.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(phases, ["setup", "collect", "close", "recover", "recover despite the lie"], "{stderr}");
+}
+
+#[test]
+fn forced_arithmetic_is_used_and_an_unavailable_one_ends_every_command() {
+    let forced = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_panetiere"));
+        command.args(arguments).env("PANETIERE_SIMD", name).output().expect("the program starts")
+    };
+    let demo = ["demo", "--clients", "2", "--bytes", "1"];
+    for simd in Simd::available() {
+        let output = forced(&simd.to_string(), &demo);
+        let stdout = String::from_utf8(output.stdout).expect("text is UTF-8");
+        assert_eq!(output.status.code(), Some(0), "{simd}");
+        assert!(stdout.lines().any(|line| line == format!("simd {simd}")), "{simd}: {stdout}");
+    }
+    for name in ["", "sse2", "AVX2", "scalar\u{1b}[2J"] {
+        for arguments in [demo.as_slice(), &["bench", "kernels"], &["bench", "round", "--simd", "scalar"]] {
+            let output = forced(name, arguments);
+            let stderr = String::from_utf8(output.stderr).expect("errors are UTF-8");
+            assert_eq!(output.status.code(), Some(2), "{name:?} {arguments:?}: {stderr}");
+            assert!(output.stdout.is_empty(), "{name:?} {arguments:?}");
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            assert!(stderr.starts_with("error: PANETIERE_SIMD: "), "{stderr}");
+            assert!(stderr.contains("available: scalar") && !stderr.contains('\u{1b}'), "{stderr}");
+        }
+    }
+    let help = forced("sse2", &["demo", "--help"]);
+    assert_eq!(help.status.code(), Some(0), "whoever mistypes the variable can still read about it");
+    assert!(String::from_utf8(help.stdout).expect("text is UTF-8").contains("PANETIERE_SIMD  "));
 }
 
 #[test]

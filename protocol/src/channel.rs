@@ -24,7 +24,8 @@ use crate::codec::pack::{self, SYMBOL_LIMIT};
 use crate::ids::SessionId;
 use crate::plaintext::PlainPoly;
 use crate::prony::{self, Element, Point, Sketch};
-use rand_core::CryptoRng;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{CryptoRng, SeedableRng};
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -42,12 +43,26 @@ pub fn encode_message(
     session: &SessionId,
     payload: &[u8],
 ) -> Result<Vec<PlainPoly>, ChannelError> {
-    encode_at(Point::random(rng), params, session, payload)
+    let vector = encode_at(Point::random(rng), params, session, payload)?;
+    Ok(keep(vector, u64::MAX))
 }
 
 /// The vector of a client that sends nothing: all zeros.
+///
+/// It is made like a message, of which nothing is kept: a vector that is there at once, while a large message takes
+/// milliseconds, would tell whoever times the posts who has sent something.
 pub fn cover(params: &ChannelParams) -> Vec<PlainPoly> {
-    vec![PlainPoly::zero(); params.n_polys()]
+    let session = SessionId::derive("nowhere", 0, &[0; 32]);
+    let point = Point::random(&mut ChaCha20Rng::from_seed([0; 32]));
+    let vector = encode_at(point, params, &session, &[]).expect("an empty message fits every channel");
+    // The compiler must not see that the vector goes unused.
+    keep(vector, std::hint::black_box(0))
+}
+
+/// The vector with `mask` over every coefficient.
+fn keep(mut vector: Vec<PlainPoly>, mask: u64) -> Vec<PlainPoly> {
+    vector.iter_mut().flat_map(PlainPoly::coefficients_mut).for_each(|cell| *cell &= mask);
+    vector
 }
 
 /// The messages of a round from the sum of all vectors, sorted by their bytes. All or nothing.

@@ -4,11 +4,15 @@
 //! slot and leaves the rest zero, so the sum of all vectors holds every slot. Slots need not start on a
 //! coefficient: two clients may share one, each in its own bits.
 //!
-//! Nothing here checks that slots are disjoint. Two clients in the same bits add up: a carry out of a
-//! coefficient is seen (`CoeffOutOfRange`) if the plaintext modulus leaves room above 2^35 and wraps around
-//! unseen if it is 2^35; carries inside a coefficient are never seen.
+//! Nothing in the raw layout checks that slots are disjoint. Two clients in the same bits add up: a carry out
+//! of a coefficient is seen (`CoeffOutOfRange`) if the plaintext modulus leaves room above 2^35 and wraps
+//! around unseen if it is 2^35; carries inside a coefficient are never seen. [`slots`] agrees on disjoint slots
+//! and leaves room in each for a check symbol.
 
 pub(crate) mod pack;
+pub mod slots;
+
+pub use slots::{allocate, beacon, decode_ranges, encode_at};
 
 use crate::fault::{Attribution, Fault};
 use crate::plaintext::PlainPoly;
@@ -42,6 +46,31 @@ pub enum CodecError {
         /// What the polynomials hold.
         max: usize,
     },
+    /// The ticket has no slot in this schedule.
+    #[error("the ticket has no slot")]
+    NoSlot,
+    /// A range that is none, or reaches behind the polynomials.
+    #[error("coefficients {start}..{end} expected, the polynomials hold 0..{max}")]
+    RangeOutOfBounds {
+        /// First coefficient.
+        start: usize,
+        /// One more than the last coefficient.
+        end: usize,
+        /// Coefficients there are.
+        max: usize,
+    },
+    /// The frame is longer than its slot. By how much stays unsaid: the slot is secret.
+    #[error("the frame does not fit its slot")]
+    SlotOverflow,
+    /// Some symbol of a frame has more than 35 bits. Which one stays unsaid: symbols are secret.
+    #[error("a symbol of the frame is not less than 2^35")]
+    SymbolOutOfRange,
+    /// The vector would be larger than this library ever makes one.
+    #[error("a layout has at most {max} coefficients, and so does its longest slot")]
+    TooManyCoefficients {
+        /// The limit.
+        max: usize,
+    },
     /// A nonzero bit behind the expected bytes.
     #[error("nonzero bits behind the first {len} bytes")]
     TrailingBits {
@@ -56,6 +85,11 @@ impl Fault for CodecError {
             Self::CoeffOutOfRange { .. } => "codec_coeff_out_of_range",
             Self::Empty => "codec_empty",
             Self::LengthOutOfRange { .. } => "codec_length_out_of_range",
+            Self::NoSlot => "codec_no_slot",
+            Self::RangeOutOfBounds { .. } => "codec_range_out_of_bounds",
+            Self::SlotOverflow => "codec_slot_overflow",
+            Self::SymbolOutOfRange => "codec_symbol_out_of_range",
+            Self::TooManyCoefficients { .. } => "codec_too_many_coefficients",
             Self::TrailingBits { .. } => "codec_trailing_bits",
         }
     }
@@ -64,7 +98,14 @@ impl Fault for CodecError {
         match self {
             // Some client wrote outside its slot; the sum does not say which.
             Self::CoeffOutOfRange { .. } | Self::TrailingBits { .. } => Attribution::Nobody,
-            Self::Empty | Self::LengthOutOfRange { .. } => Attribution::Caller,
+            // Its request was refused, or did not come through.
+            Self::NoSlot => Attribution::Nobody,
+            Self::Empty
+            | Self::LengthOutOfRange { .. }
+            | Self::RangeOutOfBounds { .. }
+            | Self::SlotOverflow
+            | Self::SymbolOutOfRange
+            | Self::TooManyCoefficients { .. } => Attribution::Caller,
         }
     }
 }

@@ -147,6 +147,11 @@ digest_id! {
     SetDigest
 }
 digest_id! {
+    /// SHA-256 over the sorted client ids of a canonical set, each with its commitment root: whose posts are summed, and
+    /// which.
+    PostsDigest
+}
+digest_id! {
     /// SHA-256 of a packed commitment root.
     RootDigest
 }
@@ -210,6 +215,7 @@ from_digest!(
     EpochDigest,
     CrsDigest,
     SetDigest,
+    PostsDigest,
     RootDigest,
     EnvelopeRoot,
     CiphertextDigest,

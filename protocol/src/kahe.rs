@@ -11,10 +11,10 @@ use crate::lattice::{CrsSeed, Lattice};
 use crate::plaintext::PlainPoly;
 use chipmunk::N;
 use chipmunk::params::ParameterSet;
-use chipmunk::ring::pack::{PackError, pack_words, packed_len, unpack_words};
-use chipmunk::ring::rescale::Rescale;
+use chipmunk::ring::pack::PackError;
 use chipmunk::ring::sample::{self, Gaussian};
-use chipmunk::ring::{Coeff, Cs, Kahe, Ntt, Poly, ShortPoly};
+use chipmunk::ring::switch::ModulusSwitch;
+use chipmunk::ring::{Coeff, Cs, Kahe, Ntt, Poly, RingContext, ShortPoly, Wire};
 use chipmunk::secret::Secret;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{CryptoRng, SeedableRng};
@@ -65,12 +65,10 @@ pub enum KaheError {
     },
     /// A coefficient's residual is above 63/64 of the half-range: some client's noise or key is out of bounds, or the
     /// key is not the sum of the ciphertexts' keys. Nobody can be named.
-    #[error("noise overflow at coefficient {coefficient} of polynomial {poly}")]
+    #[error("noise overflow in polynomial {poly}")]
     NoiseOverflow {
-        /// The polynomial.
+        /// The first such polynomial.
         poly: usize,
-        /// The coefficient.
-        coefficient: usize,
     },
     /// More ciphertexts than the parameter set can sum.
     #[error("at most {max} ciphertexts can be summed")]
@@ -146,10 +144,7 @@ pub struct KaheParams {
     lattice: Arc<Lattice>,
     a: Vec<Poly<Kahe, Ntt>>,
     t: u64,
-    message_to_kahe: Rescale,
-    kahe_to_wire: Rescale,
-    wire_to_kahe: Rescale,
-    kahe_to_message: Rescale,
+    switch: ModulusSwitch,
 }
 
 impl KaheParams {
@@ -165,16 +160,8 @@ impl KaheParams {
         let a =
             (0..polys).into_par_iter().map(|i| sample::uniform_ntt(&lattice.kahe, &expander, i)).collect();
         let t = plaintext.modulus(lattice.set);
-        let (q, wire) = (lattice.kahe_lift.modulus(), lattice.wire_lift.modulus());
-        Self {
-            a,
-            t,
-            message_to_kahe: Rescale::new(q, t),
-            kahe_to_wire: Rescale::new(wire, q),
-            wire_to_kahe: Rescale::new(q, wire),
-            kahe_to_message: Rescale::new(t, q),
-            lattice,
-        }
+        let switch = ModulusSwitch::new(&lattice.kahe, &lattice.wire, t);
+        Self { lattice, a, t, switch }
     }
 
     /// Polynomials of a message: mu.
@@ -225,8 +212,9 @@ impl KaheParams {
             .par_chunks_exact_mut(self.lattice.wire_poly_len())
             .zip(&self.a)
             .zip(message)
-            .zip(seeds)
-            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, &seed, out));
+            // By reference: moved out, the seeds would stay behind in the vector's memory.
+            .zip(&seeds)
+            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, seed, out));
         Ok(packed)
     }
 
@@ -238,26 +226,13 @@ impl KaheParams {
         seed: &[u8; 32],
         out: &mut [u8],
     ) {
-        let Lattice { kahe, kahe_lift, wire, wire_lift, .. } = &*self.lattice;
+        let Lattice { kahe, wire, .. } = &*self.lattice;
         let error =
             sample::gaussian(self.lattice.kernels(), Gaussian::Error, &mut ChaCha20Rng::from_seed(*seed));
-        let mut mask = Zeroizing::new(kahe.inverse(kahe.mul(a, s)));
-        kahe.add_assign(&mut mask, &Zeroizing::new(kahe.from_short(&error)));
-        let (q, wire_q) = (kahe_lift.modulus(), wire_lift.modulus());
-        let mut limbs = [[0u32; N]; 2];
-        for (i, &m) in message.coefficients().iter().enumerate() {
-            let lifted = kahe_lift.lift(&kahe.primes()[1], mask.limb(0)[i], mask.limb(1)[i]);
-            let c = subtract_once(lifted + self.message_to_kahe.apply(m), q);
-            // c Q / q may round up to Q itself, which is 0.
-            let c = subtract_once(self.kahe_to_wire.apply(c), wire_q);
-            limbs[0][i] = wire.primes()[0].reduce(c);
-            limbs[1][i] = wire.primes()[1].reduce(c);
-        }
-        let mut bytes = Vec::with_capacity(out.len());
-        for limb in &limbs {
-            pack_words(limb, wire.limb_width(), &mut bytes);
-        }
-        out.copy_from_slice(&bytes);
+        let mask = Zeroizing::new(kahe.inverse(kahe.mul(a, s)));
+        let mut ciphertext = Poly::zero();
+        self.switch.encrypt(&mask, &error, message.coefficients(), &mut ciphertext);
+        wire.pack_into(&ciphertext, out);
     }
 
     /// Opens a sum of ciphertexts with the sum of their keys: the sum of the messages modulo t.
@@ -267,47 +242,23 @@ impl KaheParams {
     pub fn decrypt(&self, sum: &CiphertextSum, key: &SummedKey) -> Result<Vec<PlainPoly>, KaheError> {
         let kahe = &self.lattice.kahe;
         let s = kahe.forward(kahe.from_short(&key.0));
-        sum.limbs
+        // Collected before looking for errors, so that the first bad polynomial is the same one at every thread count.
+        let opened: Vec<Result<PlainPoly, KaheError>> = sum
+            .limbs
             .par_chunks_exact(2 * N)
             .zip(&self.a)
             .enumerate()
             .map(|(poly, (limbs, a))| {
-                self.decrypt_poly(limbs, a, &s)
-                    .map_err(|coefficient| KaheError::NoiseOverflow { poly, coefficient })
+                let mut plain = PlainPoly::zero();
+                let mask = kahe.inverse(kahe.mul(a, &s));
+                let residual = self.switch.decrypt(limbs, &mask, plain.coefficients_mut());
+                // 63/64 of half a plaintext step, which is q/2 in the residual's unit.
+                let within = residual <= self.switch.modulus() / 2 / 64 * 63;
+                if within { Ok(plain) } else { Err(KaheError::NoiseOverflow { poly }) }
             })
-            .collect()
+            .collect();
+        opened.into_iter().collect()
     }
-
-    fn decrypt_poly(
-        &self,
-        limbs: &[u32],
-        a: &Poly<Kahe, Ntt>,
-        s: &Poly<Kahe, Ntt>,
-    ) -> Result<PlainPoly, usize> {
-        let Lattice { kahe, kahe_lift, wire, wire_lift, .. } = &*self.lattice;
-        let mask = kahe.inverse(kahe.mul(a, s));
-        let q = kahe_lift.modulus();
-        let limit = i64::try_from(q / 2 / 64 * 63).expect("q is below 2^50");
-        let mut plain = PlainPoly::zero();
-        for (i, out) in plain.coefficients_mut().iter_mut().enumerate() {
-            let [r0, r1] = [0, 1].map(|limb| wire.primes()[limb].reduce(limbs[limb * N + i].into()));
-            let c = self.wire_to_kahe.apply(wire_lift.lift(&wire.primes()[1], r0, r1));
-            let lifted = kahe_lift.lift(&kahe.primes()[1], mask.limb(0)[i], mask.limb(1)[i]);
-            let (m, residual) = self.kahe_to_message.apply_with_remainder(subtract_once(c + q - lifted, q));
-            if residual.abs() > limit {
-                return Err(i);
-            }
-            *out = subtract_once(m, self.t);
-        }
-        Ok(plain)
-    }
-}
-
-/// `x - modulus` if that is not negative, else `x`; for x below twice the modulus. Branch-free.
-const fn subtract_once(x: u64, modulus: u64) -> u64 {
-    let difference = x.wrapping_sub(modulus);
-    let borrow = (difference >> 63).wrapping_neg();
-    difference.wrapping_add(modulus & borrow)
 }
 
 /// A 32-byte seed of a child stream.
@@ -348,11 +299,11 @@ impl CiphertextSum {
         if self.count >= self.lattice.set.rho_max {
             return Err(KaheError::TooManyClients { max: self.lattice.set.rho_max });
         }
-        let outcome = self.accumulate(packed, u32::wrapping_add);
+        let outcome = self.accumulate(packed, RingContext::add_packed_limb);
         match &outcome {
             // Out-of-range fields were added too; the same fields taken off again leave the sum as it was.
             Err(KaheError::Malformed { source: PackError::OutOfRange { .. }, .. }) => {
-                let _undone = self.accumulate(packed, u32::wrapping_sub);
+                let _undone = self.accumulate(packed, RingContext::sub_packed_limb);
             }
             Err(_) => {}
             Ok(()) => self.count += 1,
@@ -360,32 +311,35 @@ impl CiphertextSum {
         outcome
     }
 
-    fn accumulate(&mut self, packed: &[u8], combine: fn(u32, u32) -> u32) -> Result<(), KaheError> {
+    fn accumulate(&mut self, packed: &[u8], combine: CombineLimb) -> Result<(), KaheError> {
         let wire = &self.lattice.wire;
         let expected = self.limbs.len() / (2 * N) * wire.packed_len();
         if packed.len() != expected {
             let source = PackError::Length { expected, found: packed.len() };
             return Err(KaheError::Malformed { poly: packed.len() / wire.packed_len(), source });
         }
-        let width = wire.limb_width();
         let bad = self
             .limbs
             .par_chunks_exact_mut(N)
-            .zip(packed.par_chunks_exact(packed_len(width)))
+            .zip(packed.par_chunks_exact(wire.packed_len() / 2))
             .enumerate()
+            .with_min_len(LIMBS_PER_TASK)
             .filter_map(|(limb, (sums, bytes))| {
-                let mut words = [0u32; N];
-                let outcome = unpack_words(bytes, width, wire.primes()[limb % 2].q() - 1, &mut words);
-                sums.iter_mut().zip(&words).for_each(|(sum, &word)| *sum = combine(*sum, word));
-                outcome.err().map(|source| (limb / 2, source))
+                combine(wire, limb % 2, bytes, sums).err().map(|source| (limb, source))
             })
-            .min_by_key(|(poly, _)| *poly);
+            .min_by_key(|(limb, _)| *limb);
         match bad {
             None => Ok(()),
-            Some((poly, source)) => Err(KaheError::Malformed { poly, source }),
+            Some((limb, source)) => Err(KaheError::Malformed { poly: limb / 2, source }),
         }
     }
 }
+
+/// Adds or subtracts one packed limb: ring, limb, bytes, sums.
+type CombineLimb = fn(&RingContext<Wire>, usize, &[u8], &mut [u32]) -> Result<(), PackError>;
+
+/// Limbs that one task adds: about ten microseconds' work.
+const LIMBS_PER_TASK: usize = 16;
 
 #[cfg(test)]
 mod tests;

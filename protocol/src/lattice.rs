@@ -5,7 +5,6 @@ use chipmunk::params::ParameterSet;
 use chipmunk::ring::backend::Kernels;
 use chipmunk::ring::crt::CsProducts;
 use chipmunk::ring::expand::Expander;
-use chipmunk::ring::rescale::PairLift;
 use chipmunk::ring::{Cs, Hvc, Kahe, RingContext, Wire};
 
 /// Every ring of one parameter set with its tables. Made once, shared by reference.
@@ -15,9 +14,7 @@ pub struct Lattice {
     pub(crate) hvc: RingContext<Hvc>,
     pub(crate) products: CsProducts,
     pub(crate) kahe: RingContext<Kahe>,
-    pub(crate) kahe_lift: PairLift,
     pub(crate) wire: RingContext<Wire>,
-    pub(crate) wire_lift: PairLift,
 }
 
 impl Lattice {
@@ -32,9 +29,7 @@ impl Lattice {
                 RingContext::new(&[set.cs], kernels),
                 RingContext::new(&set.cs_aux, kernels),
             ),
-            kahe_lift: PairLift::new(kahe.primes()),
             kahe,
-            wire_lift: PairLift::new(wire.primes()),
             wire,
         }
     }

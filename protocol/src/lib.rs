@@ -5,7 +5,7 @@
 //! senders. This crate is the protocol: no I/O, no clock, no environment, no ambient randomness.
 //!
 //! Bottom-up: the schemes ([`kahe`], [`sss`], [`cs`], [`pke`], [`sig`]), the byte formats ([`wire`],
-//! [`bulletin`]), the round drivers ([`protocol`]) and the payload layer ([`channel`], [`prony`], [`codec`]).
+//! [`bulletin`]), the round drivers ([`protocol`]) and the payload layer ([`channel`], [`prony`], [`mse`], [`codec`]).
 //!
 //! Not audited.
 
@@ -18,6 +18,7 @@ pub mod ids;
 pub mod kahe;
 pub mod lattice;
 pub mod merkle;
+pub mod mse;
 pub mod noise;
 pub mod pke;
 pub mod plaintext;

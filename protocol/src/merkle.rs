@@ -120,6 +120,19 @@ pub fn inclusion_path(leaf_hashes: &[[u8; 32]], index: usize) -> Vec<[u8; 32]> {
     path
 }
 
+/// The inclusion paths of all leaves, in leaf order: each level is hashed once.
+pub fn inclusion_paths(leaf_hashes: &[[u8; 32]]) -> Vec<Vec<[u8; 32]>> {
+    let mut levels = vec![leaf_hashes.to_vec()];
+    while let Some(level) = levels.last().filter(|level| level.len() > 1) {
+        levels.push(parents(level));
+    }
+    let sibling =
+        |(height, level): (usize, &Vec<[u8; 32]>), index: usize| level.get(index >> height ^ 1).copied();
+    (0..leaf_hashes.len())
+        .map(|index| levels.iter().enumerate().filter_map(|level| sibling(level, index)).collect())
+        .collect()
+}
+
 /// Verifies that the leaf with hash `leaf` is number `index` (from 0) of the `size` leaves under `root`.
 ///
 /// # Errors

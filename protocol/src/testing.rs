@@ -25,6 +25,7 @@ use crate::bulletin::{
     CanonicalSet, ClientBulletinEntry, Envelope, Epoch, EpochServer, ServerBulletinEntry, StatementError,
     VerifiedPost,
 };
+use crate::channel::ChannelParams;
 use crate::ids::{ClientId, DeploymentId, EpochId, ServerId, SessionId, tagged_sha256};
 use crate::kahe::Plaintext;
 use crate::pke;
@@ -115,6 +116,13 @@ impl Builder {
     /// The plaintext modulus.
     pub const fn plaintext(mut self, plaintext: Plaintext) -> Self {
         self.plaintext = plaintext;
+        self
+    }
+
+    /// Messages of this channel's shape: polynomials and plaintext modulus.
+    pub fn channel(mut self, channel: &ChannelParams) -> Self {
+        let Dimensions { polys, plaintext, .. } = Dimensions::for_channel(channel, self.servers, 1);
+        (self.polys, self.plaintext) = (polys, plaintext);
         self
     }
 
@@ -267,6 +275,8 @@ impl Net {
     /// A round in which nothing has happened yet.
     pub fn open(&self, leaf_index: u64) -> Round<'_> {
         let session = self.session(leaf_index);
+        let servers: Vec<_> =
+            self.servers.iter().map(|server| Arc::new(started_again(server, &self.epoch))).collect();
         let running = |server: &Arc<ServerIdentity>| {
             ServerRound::new(Arc::clone(&self.params), session, Arc::clone(server))
         };
@@ -275,7 +285,8 @@ impl Net {
             session,
             bulletin: BTreeMap::new(),
             inboxes: vec![Vec::new(); self.servers.len()],
-            running: self.servers.iter().map(running).collect(),
+            running: servers.iter().map(running).collect(),
+            servers,
         }
     }
 
@@ -287,6 +298,14 @@ impl Net {
         }
         round
     }
+}
+
+/// The same server with the same keys, in a process that remembers nothing.
+fn started_again(server: &ServerIdentity, epoch: &Epoch) -> ServerIdentity {
+    let signing_key = SigningKey::from_scalar(&server.signing_key().expose_scalar());
+    let envelope_key = pke::PrivateKey::from_seed(&server.envelope_key().expose_seed());
+    ServerIdentity::new(server.id(), envelope_key, signing_key.expect("the scalar of a key"), epoch)
+        .expect("the keys that the document names")
 }
 
 /// What came of a client's messages.
@@ -322,6 +341,9 @@ pub struct Round<'a> {
     pub inboxes: Vec<Vec<(VerifiedPost, Envelope)>>,
     /// The servers' running rounds.
     pub running: Vec<ServerRound>,
+    /// The servers as they are in this round: they have answered nothing before, so that two rounds of one session are
+    /// two worlds.
+    pub servers: Vec<Arc<ServerIdentity>>,
 }
 
 impl Round<'_> {
@@ -332,15 +354,19 @@ impl Round<'_> {
 
     /// What a client sends.
     pub fn client(&self, client: ClientId) -> ClientRound {
-        let party = self.net.party(client);
+        self.client_with(client, &self.net.party(client).message)
+    }
+
+    /// What a client sends that has this to say.
+    pub fn client_with(&self, client: ClientId, message: &[PlainPoly]) -> ClientRound {
         run_client_round(
             &mut self.client_stream(client),
             &self.net.params,
             &self.session,
             client,
-            &party.message,
+            message,
             &self.net.epoch.envelope_keys(),
-            &party.signing_key,
+            &self.net.party(client).signing_key,
         )
         .expect("a message and servers of this round's shape")
     }

@@ -15,10 +15,11 @@ use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
     CanonicalSet, ClientBulletinEntry, Envelope, Epoch, Mode, PostStatement, ServerBulletinEntry, SignedPost,
 };
+use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::ids::{
     CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot, EpochDigest,
-    EpochId, RootDigest, ServerId, SessionId, SetDigest,
+    EpochId, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
 };
 use panetiere::pke::PublicKey;
 use panetiere::protocol::{ClientRound, ProtocolParams};
@@ -200,6 +201,7 @@ wire_types! {
     epoch_digest: EpochDigest, refuses: false, of_each_digest(), EpochDigest::from_bytes, EpochDigest::to_bytes;
     root_digest: RootDigest, refuses: false, of_each_digest(), RootDigest::from_bytes, RootDigest::to_bytes;
     session_id: SessionId, refuses: false, of_each_digest(), SessionId::from_bytes, SessionId::to_bytes;
+    posts_digest: PostsDigest, refuses: false, of_each_digest(), PostsDigest::from_bytes, PostsDigest::to_bytes;
     set_digest: SetDigest, refuses: false, of_each_digest(), SetDigest::from_bytes, SetDigest::to_bytes;
     verifying_key: VerifyingKey, refuses: true,
         NET.clients.iter().map(|c| c.signing_key.verifying_key().to_bytes()).collect(),
@@ -233,6 +235,9 @@ wire_types! {
     aggregated_opening: AggregatedOpening, refuses: true, vec![an_aggregated_opening()],
         |bytes| AggregatedOpening::from_bytes_with(&layout(), bytes),
         |opening| written(|out| opening.encode(layout(), out));
+    reservation: Reservation, refuses: false,
+        [(0, 0), (1, 77), (u64::MAX, u32::MAX)].map(|(ticket, bytes)| Reservation { ticket, bytes }.to_bytes()).into(),
+        Reservation::from_bytes, Reservation::to_bytes;
     server_bulletin_entry: ServerBulletinEntry, refuses: true,
         vec![SUMS[0].to_bytes(params()), SUMS[2].to_bytes(params())],
         |bytes| ServerBulletinEntry::from_bytes_with(params(), bytes), |sum| sum.to_bytes(params());
@@ -326,7 +331,7 @@ fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
     let epoch = |count: u16| [&NET.epoch.to_bytes()[..40], &count.to_le_bytes(), &[2; 100]].concat();
     let sum = |clients: u32| {
         let bytes = SUMS[0].to_bytes(params());
-        [&bytes[..166], &clients.to_le_bytes(), &bytes[170..400]].concat()
+        [&bytes[..198], &clients.to_le_bytes(), &bytes[202..400]].concat()
     };
     type Parse = fn(&[u8]) -> Option<DecodeError>;
     let parse_set: Parse = |bytes| CanonicalSet::from_bytes(bytes).err();

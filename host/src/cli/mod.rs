@@ -6,15 +6,17 @@
 mod bench;
 pub mod demo;
 pub mod progress;
+pub mod simd;
 pub mod terminal;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use std::io;
 use std::process::ExitCode;
 
 /// Anonymous broadcast: real messages in, the same messages out, unlinked from their senders. Not audited.
 #[derive(Parser)]
-#[command(name = "panetiere", version)]
+#[command(name = "panetiere", version, after_help = simd::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -52,21 +54,39 @@ impl From<Exit> for ExitCode {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(Cli { command: Command::Demo(args) }) => demo::execute(&args).into(),
-        Ok(Cli { command: Command::Bench(command) }) => bench::execute(&command).into(),
-        Err(error) => explain(&error).into(),
+    let exit = match Cli::try_parse() {
+        Ok(Cli { command }) => execute(&command),
+        Err(error) => explain(&error),
+    };
+    exit.into()
+}
+
+fn execute(command: &Command) -> Exit {
+    let simd = match simd::from_environment() {
+        Ok(simd) => simd,
+        Err(error) => {
+            terminal::print_error(&error.to_string());
+            return Exit::Usage;
+        }
+    };
+    match command {
+        Command::Demo(args) => demo::execute(args, simd),
+        Command::Bench(command) => bench::execute(command, simd),
     }
 }
 
 /// Prints what clap has to say: help and version in full, an error in at most three lines.
 fn explain(error: &clap::Error) -> Exit {
     match error.kind() {
-        // Nobody is left to tell if stdout or stderr is closed.
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let _ = error.print();
-            Exit::Ok
-        }
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print() {
+            // As with any result: a reader that has gone away is no error, a full disk is.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                terminal::print_error(&format!("cannot write to stdout: {error}"));
+                Exit::Failed
+            }
+            _ => Exit::Ok,
+        },
+        // Nobody is left to tell if stderr is closed.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             Exit::Usage

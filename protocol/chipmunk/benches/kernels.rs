@@ -159,7 +159,7 @@ fn commitment_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f
     );
     let row: Vec<_> = (0..P300.kappa).map(|_| products.factor(&poly)).collect();
     report(
-        "dot of 5",
+        "CS dot of 5",
         best(|| {
             black_box(products.dot(black_box(&row), black_box(&row)));
         }),

@@ -2,6 +2,7 @@
 
 use crate::ring::expand::Expander;
 use crate::ring::{Coeff, Ntt, NttRing, Poly, RingContext, ShortPoly, sample};
+use zeroize::Zeroizing;
 
 /// A row of public uniform elements g; the hash of short d is `sum g_k d_k`.
 #[derive(Debug)]
@@ -25,7 +26,8 @@ impl<R: NttRing> RingHash<R> {
         ring: &RingContext<R>,
         columns: impl IntoIterator<Item = &'a ShortPoly>,
     ) -> Poly<R, Coeff> {
-        let columns: Vec<_> = columns.into_iter().map(|c| ring.forward(ring.from_short(c))).collect();
+        let columns: Zeroizing<Vec<_>> =
+            Zeroizing::new(columns.into_iter().map(|c| ring.forward(ring.from_short(c))).collect());
         ring.inverse(ring.dot(&self.row, columns.iter()))
     }
 }

@@ -34,14 +34,15 @@ pub fn env_root(
     client: ClientId,
     sealed: impl IntoIterator<Item = (EnvelopeKeyDigest, Vec<u8>)>,
 ) -> (EnvelopeRoot, Vec<Envelope>) {
-    let mut envelopes: Vec<Envelope> = (0..)
+    // With its end: a range that is open at the top overflows when it is asked for what comes after the last id.
+    let mut envelopes: Vec<Envelope> = (0..=u16::MAX)
         .map(ServerId)
         .zip(sealed)
         .map(|(server, (key, sealed))| Envelope { client, server, key, sealed, path: Vec::new() })
         .collect();
     let leaves: Vec<[u8; 32]> = envelopes.iter().map(|e| leaf(e.server, &e.key, &e.sealed)).collect();
-    for (index, envelope) in envelopes.iter_mut().enumerate() {
-        envelope.path = merkle::inclusion_path(&leaves, index);
+    for (envelope, path) in envelopes.iter_mut().zip(merkle::inclusion_paths(&leaves)) {
+        envelope.path = path;
     }
     (EnvelopeRoot::from_digest(merkle::root(&leaves)), envelopes)
 }
@@ -88,5 +89,23 @@ impl DecodeWith<ProtocolParams> for Envelope {
         let sealed = reader.take(sealed_len, "sealed opening")?.to_vec();
         let path = reader.take(32 * path_len, "inclusion path")?.as_chunks().0.to_vec();
         Ok(Self { client, server, key, sealed, path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_envelopes_as_there_are_server_ids() {
+        let key = EnvelopeKeyDigest::from_digest([1; 32]);
+        let sealed = (0..u16::MAX).map(|server| (key, server.to_le_bytes().to_vec()));
+        let (root, envelopes) = env_root(ClientId(7), sealed);
+        assert_eq!(envelopes.len(), 65_535);
+        for server in [0, 1, 32_767, 32_768, 65_533, 65_534] {
+            let envelope = &envelopes[usize::from(server)];
+            assert_eq!(envelope.server, ServerId(server));
+            assert!(envelope.is_under(&root, u16::MAX));
+        }
     }
 }

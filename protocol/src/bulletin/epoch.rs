@@ -5,6 +5,7 @@ use crate::ids::{DeploymentId, EpochDigest, EpochId, ServerId, tagged_sha256};
 use crate::pke;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
+use std::collections::BTreeMap;
 
 const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 
@@ -12,6 +13,14 @@ const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
+    /// Two servers have one identity or envelope key: whoever holds it counts twice towards the threshold.
+    #[error("server {server} has a key of server {first}")]
+    DuplicateKey {
+        /// The server.
+        server: ServerId,
+        /// The server that stands before it with the same key.
+        first: ServerId,
+    },
     /// A server's own keys are not those that the document names for it.
     #[error("epoch {epoch} does not name these keys for server {server}")]
     ForeignKeys {
@@ -42,6 +51,7 @@ pub enum EpochError {
 impl Fault for EpochError {
     fn code(&self) -> &'static str {
         match self {
+            Self::DuplicateKey { .. } => "epoch_duplicate_key",
             Self::ForeignKeys { .. } => "epoch_foreign_keys",
             Self::KeySignature { .. } => "epoch_key_signature",
             Self::Servers { .. } => "epoch_servers",
@@ -106,7 +116,8 @@ impl Epoch {
     /// Puts a document together and checks every key signature.
     ///
     /// # Errors
-    /// `Servers` without servers; `KeySignature` for a key its server did not sign for this epoch.
+    /// `Servers` without servers; `DuplicateKey` if two servers share a key; `KeySignature` for a key its server did not
+    /// sign for this epoch.
     pub fn new(
         deployment: DeploymentId,
         number: EpochId,
@@ -115,7 +126,12 @@ impl Epoch {
         if servers.is_empty() || u16::try_from(servers.len()).is_err() {
             return Err(EpochError::Servers { found: servers.len() });
         }
-        for (server, entry) in (0..).map(ServerId).zip(&servers) {
+        let (mut identities, mut envelope_keys) = (BTreeMap::new(), BTreeMap::new());
+        for (server, entry) in (0..=u16::MAX).map(ServerId).zip(&servers) {
+            let before = identities.insert(entry.identity.to_sec1(), server);
+            if let Some(first) = before.or(envelope_keys.insert(entry.envelope_key.digest(), server)) {
+                return Err(EpochError::DuplicateKey { server, first });
+            }
             let message = signed_bytes(&deployment, number, server, &entry.envelope_key);
             entry
                 .identity
@@ -147,7 +163,8 @@ impl Epoch {
 
     /// The servers' envelope keys with their ids, as a client's round takes them.
     pub fn envelope_keys(&self) -> Vec<(ServerId, pke::PublicKey)> {
-        (0..).map(ServerId).zip(self.servers.iter().map(|server| server.envelope_key.clone())).collect()
+        let keys = self.servers.iter().map(|server| server.envelope_key.clone());
+        (0..=u16::MAX).map(ServerId).zip(keys).collect()
     }
 
     /// SHA-256 of the document.

@@ -11,4 +11,4 @@ pub use epoch::{Epoch, EpochError, EpochServer};
 pub(crate) use post::ciphertext_digest;
 pub use post::{ClientBulletinEntry, Mode, PostStatement, SignedPost, StatementError, VerifiedPost};
 pub use server_sum::{ServerBulletinEntry, SumClaim};
-pub use set::{CanonicalSet, SetError};
+pub use set::{CanonicalSet, SetError, posts_digest};

@@ -1,7 +1,7 @@
 //! A server's answer: the summed opening over one canonical set, signed.
 
 use crate::cs::{AggregatedOpening, SummedLayout};
-use crate::ids::{CrsDigest, DeploymentId, EpochDigest, ServerId, SessionId, SetDigest};
+use crate::ids::{CrsDigest, DeploymentId, EpochDigest, PostsDigest, ServerId, SessionId, SetDigest};
 use crate::protocol::ProtocolParams;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
@@ -23,12 +23,15 @@ pub struct SumClaim {
     pub server: ServerId,
     /// Digest of the canonical set summed over.
     pub set: SetDigest,
+    /// Digest of the posts summed: without it, a server that was shown another post of some client could not be told
+    /// from one that lies.
+    pub posts: PostsDigest,
     /// Clients in that set. It fixes the width of every coefficient.
     pub clients: u32,
 }
 
 impl SumClaim {
-    const LEN: usize = 5 * 32 + ServerId::LEN + 4;
+    const LEN: usize = 6 * 32 + ServerId::LEN + 4;
 }
 
 impl Encode for SumClaim {
@@ -39,6 +42,7 @@ impl Encode for SumClaim {
         self.crs.encode(out);
         self.server.encode(out);
         self.set.encode(out);
+        self.posts.encode(out);
         out.extend_from_slice(&self.clients.to_le_bytes());
     }
 
@@ -120,6 +124,7 @@ impl DecodeWith<ProtocolParams> for ServerBulletinEntry {
             return Err(unknown);
         }
         let set = SetDigest::decode(reader)?;
+        let posts = PostsDigest::decode(reader)?;
         let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
         let clients = reader.u32("number of clients")?;
         if !(1..=params.max_clients()).contains(&clients) {
@@ -127,7 +132,7 @@ impl DecodeWith<ProtocolParams> for ServerBulletinEntry {
         }
         let opening = AggregatedOpening::decode_with(&params.cs().summed_layout(clients), reader)?;
         let signature = Signature::decode(reader)?;
-        let claim = SumClaim { deployment, epoch, session, crs, server, set, clients };
+        let claim = SumClaim { deployment, epoch, session, crs, server, set, posts, clients };
         Ok(Self { claim, opening, signature })
     }
 }

@@ -1,7 +1,7 @@
 //! The canonical set: which clients a round sums.
 
 use crate::fault::{Attribution, Fault};
-use crate::ids::{ClientId, SetDigest, tagged_sha256};
+use crate::ids::{ClientId, PostsDigest, RootDigest, SetDigest, tagged_sha256};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 
 /// Ids do not form a canonical set.
@@ -70,6 +70,18 @@ impl CanonicalSet {
         let ids: Vec<u8> = self.0.iter().flat_map(|client| client.0.to_le_bytes()).collect();
         SetDigest::from_digest(tagged_sha256("panetiere/set/v1", &[&ids]))
     }
+}
+
+/// SHA-256 over the clients, ascending, each with the root that its post commits to.
+///
+/// A set says whose posts are summed; this says which. A client may have signed two for one session.
+pub fn posts_digest<'a>(roots: impl IntoIterator<Item = (&'a ClientId, &'a RootDigest)>) -> PostsDigest {
+    let mut posts = Vec::new();
+    for (client, root) in roots {
+        client.encode(&mut posts);
+        root.encode(&mut posts);
+    }
+    PostsDigest::from_digest(tagged_sha256("panetiere/posts/v1", &[&posts]))
 }
 
 impl Encode for CanonicalSet {

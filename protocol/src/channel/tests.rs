@@ -402,3 +402,19 @@ proptest! {
         prop_assert_eq!(decode(&params, &sum(&params, &vectors)), Err(ChannelError::CheckFailed));
     }
 }
+
+#[test]
+fn cover_is_made_like_a_message() {
+    // What an observer could time: the same allocations stand for the same path, whatever the message.
+    let params = ChannelParams::prony_for_messages(20, 3000).unwrap();
+    let mut rng = ChaCha20Rng::from_seed([9; 32]);
+    let session = SessionId::derive("test", 0, &[0; 32]);
+    let empty =
+        allocation_counter::measure(|| drop(encode_message(&mut rng, &params, &session, b"").unwrap()));
+    let full = allocation_counter::measure(|| {
+        drop(encode_message(&mut rng, &params, &session, &[7; 3000]).unwrap())
+    });
+    let nothing = allocation_counter::measure(|| drop(cover(&params)));
+    assert_eq!(nothing, empty);
+    assert_eq!(nothing, full);
+}

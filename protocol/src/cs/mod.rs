@@ -134,6 +134,7 @@ impl Drop for Leaf {
 
 /// A fresh opening that was walked to its root, ready to be added. Secret until it is summed.
 pub struct VerifiedOpening {
+    index: u16,
     leaf: Leaf,
     levels: Vec<Level>,
 }
@@ -258,7 +259,7 @@ impl CsParams {
         if Commitment(walk.root).digest(&self.lattice) != *root {
             return Err(OpeningError::Root);
         }
-        Ok(VerifiedOpening { leaf, levels: walk.levels })
+        Ok(VerifiedOpening { index, leaf, levels: walk.levels })
     }
 
     /// Checks a summed opening of leaf `index` over `clients` commitments against the sum of their roots, and returns

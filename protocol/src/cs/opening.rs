@@ -161,6 +161,8 @@ impl DecodeWith<SummedLayout> for AggregatedOpening {
 /// A running sum of verified openings of one leaf. Secret until the set is closed; wiped on drop.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct OpeningSum {
+    /// The leaf, once there is an opening.
+    index: Option<u16>,
     r: Vec<ShortPoly>,
     u: Vec<ShortPoly>,
     levels: Vec<Level>,
@@ -171,6 +173,7 @@ impl OpeningSum {
     /// The empty sum.
     pub fn new(params: &CsParams) -> Self {
         Self {
+            index: None,
             r: vec![ShortPoly::zero(); params.lattice.set.kappa],
             u: vec![ShortPoly::zero(); LEAF_DIGITS],
             levels: vec![Level::zero(); params.depth()],
@@ -184,15 +187,31 @@ impl OpeningSum {
     }
 
     /// Adds an opening.
+    ///
+    /// # Panics
+    /// If it is of another leaf than those in the sum, or of a tree of another depth.
     pub fn add(&mut self, opening: &VerifiedOpening) {
+        self.assert_addable(opening);
+        self.index = Some(opening.index);
         self.combine(opening, ShortPoly::add_assign, Level::add_assign);
         self.count += 1;
     }
 
     /// Takes off an opening that was added before.
+    ///
+    /// # Panics
+    /// If the sum is empty, or its leaf or depth another.
     pub fn subtract(&mut self, opening: &VerifiedOpening) {
+        assert!(self.count > 0, "nothing was added");
+        self.assert_addable(opening);
         self.combine(opening, ShortPoly::sub_assign, Level::sub_assign);
         self.count -= 1;
+    }
+
+    /// Only openings of one leaf of one tree add up to something that opens.
+    fn assert_addable(&self, opening: &VerifiedOpening) {
+        assert_eq!(opening.index, self.index.unwrap_or(opening.index), "a sum is over openings of one leaf");
+        assert_eq!(opening.levels.len(), self.levels.len(), "a sum is over openings of one shape");
     }
 
     fn combine(
@@ -207,7 +226,12 @@ impl OpeningSum {
     }
 
     /// The transported form of the sum of leaf `index`.
+    ///
+    /// # Panics
+    /// If the sum is empty or of another leaf.
     pub fn finish(&self, index: u16) -> AggregatedOpening {
+        assert!(self.count > 0, "an empty sum opens nothing");
+        assert_eq!(self.index, Some(index), "the leaf that was summed");
         let path = self.levels.iter().enumerate().map(|(height, level)| {
             let mut sent = level.transported(index >> height & 1 == 1).cloned();
             std::array::from_fn(|_| sent.next().expect("a level transports five polynomials"))

@@ -221,3 +221,29 @@ fn a_refused_field_is_reported_where_it_starts() {
         assert_eq!(refused, DecodeError { offset, what, kind: OutOfRange });
     }
 }
+
+#[test]
+fn sums_of_nothing_or_of_several_leaves_are_refused() {
+    let params = params(&P300, 4);
+    let dealt = deal(&params, &mut ChaCha20Rng::from_seed([21; 32]));
+    let digest = dealt.commitment.digest(&params.lattice);
+    let verified =
+        |index: u16| params.verify_fresh(index, &dealt.openings[usize::from(index)], &digest).unwrap();
+    let refused =
+        |run: &mut dyn FnMut()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
+    assert!(refused(&mut || drop(OpeningSum::new(&params).finish(0))), "an empty sum");
+    let mut sum = OpeningSum::new(&params);
+    sum.add(&verified(2));
+    assert!(refused(&mut || drop(sum.finish(1))), "the sum of another leaf");
+    assert!(refused(&mut || sum.add(&verified(3))), "two leaves");
+    assert!(refused(&mut || sum.subtract(&verified(3))), "two leaves");
+    let deeper = super::tests::params(&P300, 8);
+    let deep = deal(&deeper, &mut ChaCha20Rng::from_seed([22; 32]));
+    let root = deep.commitment.digest(&deeper.lattice);
+    let other = deeper.verify_fresh(2, &deep.openings[2], &root).unwrap();
+    assert!(refused(&mut || sum.add(&other)), "two shapes");
+    let roots = dealt.commitment.root();
+    assert!(params.verify_aggregated(2, 1, &sum.finish(2), roots).is_ok(), "refusals change nothing");
+    sum.subtract(&verified(2));
+    assert!(refused(&mut || drop(sum.finish(2))), "empty again");
+}

@@ -1,8 +1,11 @@
 use super::*;
 use crate::ids::DeploymentId;
+use crate::noise::NoiseBudget;
 use chipmunk::params::{P300, P1000};
 use chipmunk::ring::backend;
+use chipmunk::ring::pack::unpack_words;
 use proptest::prelude::*;
+use rand_core::Rng;
 
 fn params(set: &'static ParameterSet, polys: u32, plaintext: Plaintext) -> KaheParams {
     let lattice = Arc::new(Lattice::new(set, backend::scalar()));
@@ -195,4 +198,126 @@ fn each_epoch_has_its_own_vector() {
         KaheParams::new(Arc::clone(&lattice), &seed, &epoch, 1, Plaintext::Prime).a
     };
     assert!(of(1) == of(1) && of(1) != of(2));
+}
+
+/// `x` modulo `q` in (-q/2, q/2], for integers.
+fn centred(x: i128, q: i128) -> i128 {
+    let residue = x.rem_euclid(q);
+    if residue > q / 2 { residue - q } else { residue }
+}
+
+/// The Chinese remainder theorem for two primes, by its definition.
+struct Crt {
+    modulus: i128,
+    /// 1 modulo one prime and 0 modulo the other.
+    units: [i128; 2],
+}
+
+impl Crt {
+    fn new([p, q]: [u32; 2]) -> Self {
+        let unit = |one: u32, zero: u32| {
+            let (one, zero) = (i128::from(one), i128::from(zero));
+            // Euclid, keeping what multiplies `zero`.
+            let (mut rest, mut factor) = ((one, zero % one), (0, 1));
+            while rest.1 != 0 {
+                let quotient = rest.0 / rest.1;
+                rest = (rest.1, rest.0 - quotient * rest.1);
+                factor = (factor.1, factor.0 - quotient * factor.1);
+            }
+            zero * factor.0.rem_euclid(one)
+        };
+        Self { modulus: i128::from(p) * i128::from(q), units: [unit(p, q), unit(q, p)] }
+    }
+
+    fn lift(&self, residues: [u32; 2]) -> i128 {
+        let sum: i128 = residues.iter().zip(self.units).map(|(&r, unit)| i128::from(r) * unit).sum();
+        sum % self.modulus
+    }
+}
+
+#[test]
+fn the_noise_of_300_clients_is_what_the_budget_says() {
+    // The twin of protocol/params/noise.py: real encryptions of uniform messages instead of a simulation. The error of
+    // each coefficient of the sum is taken in WIRE units against the exact rationals a S Q / q + M Q / t.
+    let (clients, polys) = (300u32, 4);
+    let params = params(&P300, polys, Plaintext::Prime);
+    let (t, mut rng) = (params.plaintext_modulus(), ChaCha20Rng::from_seed([10; 32]));
+    let mut sum = CiphertextSum::new(&params);
+    let mut keys = Vec::new();
+    let mut messages = vec![0u64; params.polys() * N];
+    for client in 0..clients {
+        let key = Key::generate(&params.lattice, &mut rng);
+        let m = message(&params, |_| rng.next_u64() % t);
+        let scalars = m.iter().flat_map(PlainPoly::coefficients);
+        messages.iter_mut().zip(scalars).for_each(|(sum, m)| *sum += m);
+        sum.add(&params.encrypt(&key, &m, &seed(11, client)).unwrap()).unwrap();
+        keys.push(key);
+    }
+    let kahe = &params.lattice.kahe;
+    let (pads, sums) = (Crt::new(P300.kahe), Crt::new(P300.wire));
+    let (q, big_q, t) = (pads.modulus, sums.modulus, i128::from(t));
+    let s = kahe.forward(kahe.from_short(&SummedKey::of(&keys).0));
+    let mut errors = Vec::new();
+    for (poly, a) in params.a.iter().enumerate() {
+        let mask = kahe.inverse(kahe.mul(a, &s));
+        let limbs = &sum.limbs[poly * 2 * N..][..2 * N];
+        for i in 0..N {
+            let c = sums.lift([limbs[i], limbs[N + i]]);
+            let pad = pads.lift([mask.limb(0)[i], mask.limb(1)[i]]) * big_q;
+            let m = i128::from(messages[poly * N + i]) * big_q;
+            let whole = centred(c - pad / q - m / t, big_q);
+            // Below 2^20 and below 1: exact enough in an f64.
+            #[expect(clippy::cast_precision_loss, reason = "49 bits")]
+            let fraction = (pad % q) as f64 / q as f64 + (m % t) as f64 / t as f64;
+            errors.push(whole as f64 - fraction);
+        }
+    }
+    let count = errors.len() as f64;
+    let mean = errors.iter().sum::<f64>() / count;
+    let deviation = (errors.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt();
+    let largest = errors.iter().fold(0.0, |max: f64, e| max.max(e.abs()));
+    let budget = NoiseBudget::new(&P300, clients, params.polys(), Plaintext::Prime);
+    println!("measured {deviation:.3}, mean {mean:.3}, largest {largest:.1}; budget {budget:?}");
+    // 8192 coefficients: the measured deviation is good to 0.8 %.
+    assert!((deviation / budget.deviation - 1.0).abs() < 0.05, "{deviation} against {budget:?}");
+    assert!(mean.abs() < 4.0 * budget.deviation / count.sqrt(), "{mean}");
+    assert!(largest < budget.half_range, "{largest} against {budget:?}");
+}
+
+#[test]
+fn the_error_does_not_depend_on_the_thread_count() {
+    let params = params(&P300, 48, Plaintext::Prime);
+    let mut rng = ChaCha20Rng::from_seed([10; 32]);
+    let keys = [Key::generate(&params.lattice, &mut rng), Key::generate(&params.lattice, &mut rng)];
+    let zero = vec![PlainPoly::zero(); params.polys()];
+    let mut sum = CiphertextSum::new(&params);
+    sum.add(&params.encrypt(&keys[0], &zero, &seed(10, 0)).unwrap()).unwrap();
+    let wrong_key = SummedKey::of(&keys[1..]);
+    // Both limbs of every polynomial are out of range; the primes tell them apart.
+    let bad = vec![0xFF; params.ciphertext_len()];
+    let source = PackError::OutOfRange { max: P300.wire[0] - 1 };
+    for threads in [1, 2, 8, 8, 8, 8] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let refused = params.decrypt(&sum, &wrong_key);
+            assert!(matches!(refused, Err(KaheError::NoiseOverflow { poly: 0 })), "{refused:?}");
+            let refused = CiphertextSum::new(&params).add(&bad);
+            assert_eq!(refused, Err(KaheError::Malformed { poly: 0, source }));
+        });
+    }
+}
+
+#[test]
+fn streams_of_secrets_are_the_standard_one_and_wiped() {
+    fn wiped<T: zeroize::ZeroizeOnDrop>(value: T) -> T {
+        value
+    }
+    // Does not compile with a generator that leaves its key and its buffer behind.
+    let mut rng = wiped(ChaCha20Rng::from_seed([0; 32]));
+    let mut bytes = [0; 16];
+    rng.fill_bytes(&mut bytes);
+    // Key and nonce zero, block 0: RFC 8439, appendix A.1, test vector 1.
+    let expected =
+        [0x76, 0xB8, 0xE0, 0xAD, 0xA0, 0xF1, 0x3D, 0x90, 0x40, 0x5D, 0x6A, 0xE5, 0x53, 0x86, 0xBD, 0x28];
+    assert_eq!(bytes, expected);
 }

@@ -126,12 +126,13 @@ pub fn seal_openings(
         return Err(ClientRoundError::Servers { servers: params.servers(), position });
     }
     let seeds: Vec<_> = servers.iter().map(|_| fork(rng)).collect();
+    // The seeds by reference: moved out, they would stay behind in the vector's memory.
     let seal = |((opening, (server, key)), seed): ((&FreshOpening, &(ServerId, pke::PublicKey)), _)| {
-        let seed: zeroize::Zeroizing<[u8; 32]> = seed;
+        let seed: &zeroize::Zeroizing<[u8; 32]> = seed;
         let context = envelope_context(params, session, client, *server, root);
-        pke::seal(&mut ChaCha20Rng::from_seed(*seed), key, &context, &opening.to_bytes(params.cs()))
+        pke::seal(&mut ChaCha20Rng::from_seed(**seed), key, &context, &opening.to_bytes(params.cs()))
     };
-    Ok(openings.par_iter().zip(servers).zip(seeds).map(seal).collect())
+    Ok(openings.par_iter().zip(servers).zip(&seeds).map(seal).collect())
 }
 
 pub(super) fn envelope_context(

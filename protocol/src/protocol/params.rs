@@ -349,7 +349,8 @@ pub const fn message_polys(params: &ProtocolParams) -> usize {
     params.kahe().polys()
 }
 
-/// The trivial cover: all zero.
+/// The trivial cover: all zero. A client takes [`channel::cover`](crate::channel::cover) instead, which takes as long to
+/// make as a message.
 pub fn zero_message(params: &ProtocolParams) -> Vec<PlainPoly> {
     vec![PlainPoly::zero(); message_polys(params)]
 }

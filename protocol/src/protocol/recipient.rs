@@ -6,19 +6,20 @@
 
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
-use super::verify::{Phase, VerifyError, verify_server_sum};
+use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
 use crate::bulletin::{
     CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError, ciphertext_digest,
+    posts_digest,
 };
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, ServerId, SessionId};
+use crate::ids::{ClientId, PostsDigest, RootDigest, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, KaheError, SummedKey};
 use crate::plaintext::PlainPoly;
 use crate::sig::VerifyingKey;
 use crate::sss::ShareError;
 use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A post was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +31,8 @@ pub enum PostFault {
         /// The client.
         client: ClientId,
     },
-    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again.
+    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again. If nobody
+    /// can produce it, the client may also have signed the digest of nothing.
     #[error("the {part} delivered for client {client} is not the one it signed")]
     BodyMismatch {
         /// The client.
@@ -83,7 +85,8 @@ impl Fault for PostFault {
             Self::AlreadyAdded { .. } | Self::NotInSet { .. } | Self::WrongClient { .. } => {
                 Attribution::Caller
             }
-            Self::BodyMismatch { .. } => Attribution::Operator,
+            // The bulletin may have altered it, the client may have signed what does not exist.
+            Self::BodyMismatch { .. } => Attribution::Nobody,
             // Only what the client signed is its own; that there are too many clients is not.
             Self::Ciphertext { client, source: KaheError::Malformed { .. } } => Attribution::Client(*client),
             Self::Ciphertext { source, .. } => source.attribution(),
@@ -104,14 +107,14 @@ pub struct PostSum<'a> {
     canonical: &'a CanonicalSet,
     ciphertexts: CiphertextSum,
     roots: Poly<Hvc, Coeff>,
-    added: BTreeSet<ClientId>,
+    added: BTreeMap<ClientId, RootDigest>,
 }
 
 impl<'a> PostSum<'a> {
     /// The empty sum of a session over `canonical`.
     pub fn new(params: &'a ProtocolParams, session: SessionId, canonical: &'a CanonicalSet) -> Self {
         let ciphertexts = CiphertextSum::new(params.kahe());
-        Self { params, session, canonical, ciphertexts, roots: Poly::zero(), added: BTreeSet::new() }
+        Self { params, session, canonical, ciphertexts, roots: Poly::zero(), added: BTreeMap::new() }
     }
 
     /// Checks and adds one post; `key` is the admitted key of the client it names.
@@ -123,7 +126,7 @@ impl<'a> PostSum<'a> {
         if !self.canonical.contains(client) {
             return Err(PostFault::NotInSet { client });
         }
-        if self.added.contains(&client) {
+        if self.added.contains_key(&client) {
             return Err(PostFault::AlreadyAdded { client });
         }
         let verified = post.signed.check(self.params, &self.session, key).map_err(PostFault::Statement)?;
@@ -135,7 +138,7 @@ impl<'a> PostSum<'a> {
         }
         self.ciphertexts.add(&post.ciphertext).map_err(|source| PostFault::Ciphertext { client, source })?;
         self.params.lattice().hvc.add_assign(&mut self.roots, post.commitment.root());
-        self.added.insert(client);
+        self.added.insert(client, *verified.root());
         Ok(())
     }
 
@@ -144,9 +147,14 @@ impl<'a> PostSum<'a> {
         &self.roots
     }
 
+    /// Which posts are in the sum: what a server has to have summed for its sum to open this one.
+    pub fn digest(&self) -> PostsDigest {
+        posts_digest(&self.added)
+    }
+
     /// The first canonical client whose post is not in the sum.
     pub fn missing(&self) -> Option<ClientId> {
-        self.canonical.clients().iter().copied().find(|client| !self.added.contains(client))
+        self.canonical.clients().iter().copied().find(|client| !self.added.contains_key(client))
     }
 }
 
@@ -168,7 +176,8 @@ pub struct Recovered {
     pub plaintext: Vec<PlainPoly>,
     /// Servers whose signed sums were false, each once, ascending.
     pub culprits: Vec<Culprit>,
-    /// Entries that prove nothing against anybody: unsigned, replayed, of unknown servers.
+    /// Entries that prove nothing against anybody: unsigned, replayed, of unknown servers, over another set or other
+    /// posts than those known here.
     pub discarded: Vec<VerifyError>,
 }
 
@@ -209,7 +218,8 @@ pub enum RejectReason {
         /// Fewest clients.
         floor: u32,
     },
-    /// A server's sum was refused, in a single attempt that excludes nobody.
+    /// A server's sum was refused, in a single attempt that excludes nobody; or all of them are, as the epoch's document
+    /// is not that of the round.
     #[error("a server's sum was refused")]
     Entry(#[source] VerifyError),
     /// The decryption was refused. Some client's noise or key is out of bounds; nobody can be named.
@@ -305,13 +315,15 @@ struct Judged {
 }
 
 /// Verifies every entry once, in parallel, and sorts servers into honest and lying. A server that signed two different
-/// valid-looking sums for this session is a culprit whatever they say.
+/// sums for this session is a culprit whatever they say.
 fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) -> Judged {
     let PostSum { params, session, canonical, roots, .. } = posts;
+    let digest = posts.digest();
     let verdicts: Vec<_> = entries
         .par_iter()
-        .map(|entry| verify_server_sum(params, session, epoch, canonical, roots, entry))
+        .map(|entry| verify_server_sum(params, session, epoch, canonical, &digest, roots, entry))
         .collect();
+    let mut elsewhere: Vec<(ServerId, VerifyError)> = Vec::new();
     let mut judged = Judged { shares: BTreeMap::new(), culprits: BTreeMap::new(), discarded: Vec::new() };
     let mut signed: BTreeMap<ServerId, &ServerBulletinEntry> = BTreeMap::new();
     for (entry, verdict) in entries.iter().zip(verdicts) {
@@ -322,6 +334,10 @@ fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) ->
             }
             Err(error) if error.attribution() == Attribution::Server(server) => {
                 judged.culprits.entry(server).or_insert(error);
+            }
+            // No lie by itself, but an answer for this session: besides another one it is.
+            Err(error @ (VerifyError::WrongPosts { .. } | VerifyError::WrongSet { .. })) => {
+                elsewhere.push((server, error));
             }
             Err(error) => {
                 judged.discarded.push(error);
@@ -335,6 +351,8 @@ fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) ->
         }
     }
     judged.shares.retain(|server, _| !judged.culprits.contains_key(server));
+    elsewhere.retain(|(server, _)| !judged.culprits.contains_key(server));
+    judged.discarded.extend(elsewhere.into_iter().map(|(_, error)| error));
     judged
 }
 
@@ -381,6 +399,8 @@ pub fn decrypt_aggregate(
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
+    let rejected = |error| RecipientError::Rejected(RejectReason::Entry(error));
+    check_document(posts.params, epoch).map_err(rejected)?;
     let canonical = complete(posts).map_err(RecipientError::Rejected)?.clone();
     let Judged { shares, culprits, discarded } = judge(posts, epoch, entries);
     observe(Phase::VerifyOpenings);

@@ -1,18 +1,20 @@
 //! A server's part of a round: open and verify each envelope as it arrives, sum over the canonical set, answer once.
 //!
 //! Nothing is summed that was not verified, so a server can always open what it publishes: a client's bad opening is
-//! that client's fault and shows on arrival. A [`ServerRound`] answers one canonical set; the durable form of that
-//! rule, across crashes and restarts, is the host's.
+//! that client's fault and shows on arrival. A [`ServerIdentity`] answers one canonical set a session, through however
+//! many [`ServerRound`]s; the durable form of that rule, across crashes and restarts, is the host's.
 
 use super::client::envelope_context;
 use super::params::ProtocolParams;
 use crate::bulletin::{
     CanonicalSet, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim, VerifiedPost,
+    posts_digest,
 };
 use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{
-    ClientId, EnvelopeKeyDigest, EpochDigest, RootDigest, ServerId, SessionId, SetDigest, tagged_sha256,
+    ClientId, EnvelopeKeyDigest, EpochDigest, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
+    tagged_sha256,
 };
 use crate::pke::{self, OpenError};
 use crate::sig::SigningKey;
@@ -21,16 +23,17 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A server's keys in one epoch: those that the epoch's document names for it, so that what clients seal to is what
-/// this server opens.
+/// this server opens. It remembers what it has answered for each session, and answers nothing else for it.
 #[derive(Debug)]
 pub struct ServerIdentity {
     id: ServerId,
     epoch: EpochDigest,
     envelope_key: pke::PrivateKey,
     signing_key: SigningKey,
+    answers: Mutex<BTreeMap<SessionId, SumClaim>>,
 }
 
 impl ServerIdentity {
@@ -49,7 +52,9 @@ impl ServerIdentity {
             named.identity == signing_key.verifying_key() && named.envelope_key == envelope_key.public_key()
         };
         match epoch.server(id).filter(own) {
-            Some(_) => Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key }),
+            Some(_) => {
+                Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers: Mutex::default() })
+            }
             None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
         }
     }
@@ -67,6 +72,20 @@ impl ServerIdentity {
     /// What signs its sums.
     pub const fn signing_key(&self) -> &SigningKey {
         &self.signing_key
+    }
+
+    /// Takes down what is about to be answered, unless this session has another answer.
+    fn commit(&self, claim: &SumClaim) -> Result<(), ServerRoundError> {
+        // Nothing panics while the lock is held, and a poisoned map is still the truth about what was answered.
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = *answers.entry(claim.session).or_insert(*claim);
+        if answered.set != claim.set {
+            return Err(ServerRoundError::AlreadyAnswered { answered: answered.set, asked: claim.set });
+        }
+        if answered != *claim {
+            return Err(ServerRoundError::OtherPosts { answered: answered.posts, asked: claim.posts });
+        }
+        Ok(())
     }
 }
 
@@ -152,6 +171,12 @@ pub enum EnvelopeFault {
         /// The server.
         server: ServerId,
     },
+    /// The post was checked under the parameters of another round: what its client signed is right there.
+    #[error("the post of client {client} was checked under other parameters than this round's")]
+    WrongParams {
+        /// The client.
+        client: ClientId,
+    },
     /// The envelope is for another server.
     #[error("an envelope for server {found} reached server {expected}")]
     WrongServer {
@@ -181,6 +206,7 @@ impl Fault for EnvelopeFault {
             Self::Unopenable { .. } => "envelope_unopenable",
             Self::WrongClient { .. } => "envelope_wrong_client",
             Self::WrongEpoch { .. } => "envelope_wrong_epoch",
+            Self::WrongParams { .. } => "envelope_wrong_params",
             Self::WrongServer { .. } => "envelope_wrong_server",
             Self::WrongSession { .. } => "envelope_wrong_session",
         }
@@ -194,9 +220,10 @@ impl Fault for EnvelopeFault {
             | Self::StaleKey { client, .. }
             | Self::Unopenable { client, .. } => Attribution::Client(*client),
             Self::SelfTest { .. } | Self::WrongEpoch { .. } => Attribution::Operator,
-            Self::AlreadyReceived { .. } | Self::WrongClient { .. } | Self::WrongSession { .. } => {
-                Attribution::Caller
-            }
+            Self::AlreadyReceived { .. }
+            | Self::WrongClient { .. }
+            | Self::WrongParams { .. }
+            | Self::WrongSession { .. } => Attribution::Caller,
             Self::Closed { .. } | Self::NotInPost { .. } | Self::WrongServer { .. } => Attribution::Nobody,
         }
     }
@@ -243,6 +270,14 @@ pub enum ServerRoundError {
         /// The first such client.
         client: ClientId,
     },
+    /// This session was answered over the same clients, but over another post of at least one of them.
+    #[error("this session was answered over posts {answered}; it will not be answered over {asked}")]
+    OtherPosts {
+        /// The posts answered.
+        answered: PostsDigest,
+        /// The posts asked for.
+        asked: PostsDigest,
+    },
 }
 
 impl Fault for ServerRoundError {
@@ -253,15 +288,17 @@ impl Fault for ServerRoundError {
             Self::BelowFloor { .. } => "server_below_floor",
             Self::Envelope(fault) => fault.code(),
             Self::MissingClient { .. } => "server_missing_client",
+            Self::OtherPosts { .. } => "server_other_posts",
         }
     }
 
     fn attribution(&self) -> Attribution {
         match self {
             Self::Envelope(fault) => fault.attribution(),
-            Self::AboveMax { .. } | Self::AlreadyAnswered { .. } | Self::BelowFloor { .. } => {
-                Attribution::Operator
-            }
+            Self::AboveMax { .. }
+            | Self::AlreadyAnswered { .. }
+            | Self::BelowFloor { .. }
+            | Self::OtherPosts { .. } => Attribution::Operator,
             Self::MissingClient { .. } => Attribution::Nobody,
         }
     }
@@ -270,7 +307,10 @@ impl Fault for ServerRoundError {
         match self {
             Self::Envelope(fault) => fault.retry(),
             Self::MissingClient { .. } => Retry::SameRequest,
-            Self::AboveMax { .. } | Self::AlreadyAnswered { .. } | Self::BelowFloor { .. } => Retry::Never,
+            Self::AboveMax { .. }
+            | Self::AlreadyAnswered { .. }
+            | Self::BelowFloor { .. }
+            | Self::OtherPosts { .. } => Retry::Never,
         }
     }
 }
@@ -297,6 +337,10 @@ pub fn unseal_opening(
         return Err(EnvelopeFault::WrongServer { expected: identity.id, found: envelope.server });
     }
     let statement = post.statement();
+    let stated = (statement.deployment, statement.epoch, statement.crs, statement.mode);
+    if stated != (*params.deployment(), *params.epoch(), *params.crs_digest(), params.mode()) {
+        return Err(EnvelopeFault::WrongParams { client });
+    }
     if !envelope.is_under(&statement.envelopes, params.servers()) {
         return Err(EnvelopeFault::NotInPost { client });
     }
@@ -414,10 +458,10 @@ impl ServerRound {
     /// The signed sum over the canonical set: what came but is not in the set is taken off again.
     ///
     /// Every envelope has to be the one of the log's statement: see [`received`](Self::received).
-    /// One set per round object: asked again for the same set it gives the same answer, for another it refuses.
+    /// One set a session and identity: asked again for the same set it gives the same answer, for another it refuses.
     ///
     /// # Errors
-    /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive), `AlreadyAnswered`.
+    /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive), `AlreadyAnswered`, `OtherPosts`.
     pub fn close(&mut self, canonical: &CanonicalSet) -> Result<ServerBulletinEntry, ServerRoundError> {
         let asked = canonical.digest();
         if let Some(entry) = &self.answered {
@@ -438,11 +482,7 @@ impl ServerRound {
         if let Some(&client) = canonical.clients().iter().find(|client| !self.received.contains_key(client)) {
             return Err(ServerRoundError::MissingClient { client });
         }
-        let surplus: Vec<ClientId> =
-            self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
-        for client in surplus {
-            self.take_off(client);
-        }
+        let summed = self.received.iter().filter(|(client, _)| canonical.contains(**client));
         let claim = SumClaim {
             deployment: *self.params.deployment(),
             epoch: *self.params.epoch(),
@@ -450,8 +490,15 @@ impl ServerRound {
             crs: *self.params.crs_digest(),
             server: self.identity.id,
             set: asked,
+            posts: posts_digest(summed.map(|(client, (_, root))| (client, root))),
             clients: got,
         };
+        self.identity.commit(&claim)?;
+        let surplus: Vec<ClientId> =
+            self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
+        for client in surplus {
+            self.take_off(client);
+        }
         let opening = self.sum.finish(self.identity.id.0);
         let entry = ServerBulletinEntry::sign(claim, opening, &self.params, &self.identity.signing_key);
         self.answered = Some(entry.clone());

@@ -4,7 +4,7 @@ use super::params::ProtocolParams;
 use crate::bulletin::{CanonicalSet, Epoch, ServerBulletinEntry};
 use crate::cs::OpeningError;
 use crate::fault::{Attribution, Fault};
-use crate::ids::{ServerId, SessionId};
+use crate::ids::{EpochDigest, PostsDigest, ServerId, SessionId};
 use crate::sig::SigError;
 use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
 
@@ -58,6 +58,14 @@ pub enum VerifyError {
         /// Servers of the epoch.
         servers: u16,
     },
+    /// The epoch's document given here is not the one of these parameters: its keys say nothing about their servers.
+    #[error("sums are checked against epoch document {found}, the parameters are of {expected}")]
+    WrongDocument {
+        /// The parameters' epoch.
+        expected: EpochDigest,
+        /// The document's digest.
+        found: EpochDigest,
+    },
     /// The server signed other public parameters for this session.
     #[error("server {server} summed under other public parameters")]
     WrongCrs {
@@ -73,13 +81,19 @@ pub enum VerifyError {
         /// The server.
         server: ServerId,
     },
+    /// The server summed other posts of the canonical clients: some client signed two, or somebody reads another log.
+    #[error("server {server} summed over the canonical clients, but not the posts known here")]
+    WrongPosts {
+        /// The server.
+        server: ServerId,
+    },
     /// The sum belongs to another session: whoever delivered it here replayed it.
     #[error("a sum of server {server} for another session")]
     WrongSession {
         /// The server.
         server: ServerId,
     },
-    /// The server summed over another set of clients.
+    /// The server summed over another set of clients: it lies, or somebody reads another log.
     #[error(
         "server {server} summed over a set of {found} clients that is not the canonical one of {expected}"
     )]
@@ -102,26 +116,38 @@ impl Fault for VerifyError {
             Self::UnknownServer { .. } => "sum_unknown_server",
             Self::WrongCrs { .. } => "sum_crs",
             Self::WrongDeployment => "sum_deployment",
+            Self::WrongDocument { .. } => "sum_document",
             Self::WrongEpoch { .. } => "sum_epoch",
+            Self::WrongPosts { .. } => "sum_posts",
             Self::WrongSession { .. } => "sum_session",
             Self::WrongSet { .. } => "sum_set",
         }
     }
 
-    /// A server is named only for bytes under its own signature and for this session.
+    /// A server is named only for bytes under its own signature and for this session, and only if no honest server
+    /// signs them, whatever the others do. The session fixes epoch and parameters. It does not fix the set, nor which
+    /// post of a client counts: an honest server that was shown another log than this recipient differs in those.
     fn attribution(&self) -> Attribution {
         match self {
             Self::DoubleSum { server }
             | Self::InvalidServerOpening { server, .. }
             | Self::WrongCrs { server }
-            | Self::WrongEpoch { server }
-            | Self::WrongSet { server, .. } => Attribution::Server(*server),
+            | Self::WrongEpoch { server } => Attribution::Server(*server),
+            Self::WrongDocument { .. } => Attribution::Caller,
             Self::Signature { .. }
             | Self::UnknownServer { .. }
             | Self::WrongDeployment
-            | Self::WrongSession { .. } => Attribution::Nobody,
+            | Self::WrongPosts { .. }
+            | Self::WrongSession { .. }
+            | Self::WrongSet { .. } => Attribution::Nobody,
         }
     }
+}
+
+/// Checks that the epoch's document is that of the parameters.
+pub(super) fn check_document(params: &ProtocolParams, epoch: &Epoch) -> Result<(), VerifyError> {
+    let (expected, found) = (*params.epoch(), epoch.digest());
+    if found == expected { Ok(()) } else { Err(VerifyError::WrongDocument { expected, found }) }
 }
 
 /// Checks who signed a sum and what for: everything but the opening itself.
@@ -130,8 +156,10 @@ pub(super) fn check_claim(
     session: &SessionId,
     epoch: &Epoch,
     canonical: &CanonicalSet,
+    posts: &PostsDigest,
     entry: &ServerBulletinEntry,
 ) -> Result<(), VerifyError> {
+    check_document(params, epoch)?;
     let claim = entry.claim();
     let server = claim.server;
     let identity = epoch.server(server).filter(|_| server.0 < params.servers());
@@ -150,13 +178,15 @@ pub(super) fn check_claim(
     } else if claim.set != canonical.digest() || claim.clients != canonical.count() {
         let (expected, found) = (canonical.count(), claim.clients);
         Err(VerifyError::WrongSet { server, expected, found })
+    } else if claim.posts != *posts {
+        Err(VerifyError::WrongPosts { server })
     } else {
         Ok(())
     }
 }
 
 /// Checks one server's sum against the sum of the canonical clients' commitment roots, and returns the server's share
-/// of the summed key.
+/// of the summed key. `posts` is the [`posts_digest`](crate::bulletin::posts_digest) of those roots.
 ///
 /// # Errors
 /// Each way to fail has its own [`VerifyError`]; whom it names is its attribution.
@@ -165,10 +195,11 @@ pub fn verify_server_sum(
     session: &SessionId,
     epoch: &Epoch,
     canonical: &CanonicalSet,
+    posts: &PostsDigest,
     root_sum: &Poly<Hvc, Coeff>,
     entry: &ServerBulletinEntry,
 ) -> Result<Poly<Cs, Coeff>, VerifyError> {
-    check_claim(params, session, epoch, canonical, entry)?;
+    check_claim(params, session, epoch, canonical, posts, entry)?;
     let server = entry.claim().server;
     params
         .cs()

@@ -1,9 +1,11 @@
 //! Servers that lie. Whatever a server publishes carries its own valid signature, unless the lie is the signature.
 
 use super::Round;
-use crate::bulletin::{CanonicalSet, ServerBulletinEntry, SumClaim};
+use crate::bulletin::{CanonicalSet, ServerBulletinEntry, SumClaim, posts_digest};
+use crate::cs::{AggregatedOpening, OpeningSum};
 use crate::ids::{ClientId, CrsDigest, DeploymentId, EpochDigest, ServerId, SessionId};
-use crate::protocol::run_server_round;
+use crate::protocol::unseal_opening;
+use std::collections::BTreeMap;
 
 /// What a server does wrong.
 #[derive(Clone, Debug)]
@@ -32,6 +34,31 @@ pub enum ServerLie {
     WrongSession(SessionId),
 }
 
+/// What a server that has kept its inbox can answer over any set: it does not remember what it has answered.
+fn answer(round: &Round<'_>, server: ServerId, set: &CanonicalSet) -> (SumClaim, AggregatedOpening) {
+    let (params, identity) = (&round.net.params, round.net.server(server));
+    let (mut sum, mut roots) = (OpeningSum::new(params.cs()), BTreeMap::new());
+    for (post, envelope) in
+        round.inboxes[usize::from(server.0)].iter().filter(|(p, _)| set.contains(p.client()))
+    {
+        let (_, verified) = unseal_opening(identity, params, post, envelope).expect("an honest inbox");
+        sum.add(&verified);
+        assert!(roots.insert(post.client(), *post.root()).is_none(), "one post a client");
+    }
+    assert_eq!(u32::try_from(roots.len()), Ok(set.count()), "an inbox that covers the set");
+    let claim = SumClaim {
+        deployment: *params.deployment(),
+        epoch: *params.epoch(),
+        session: round.session,
+        crs: *params.crs_digest(),
+        server,
+        set: set.digest(),
+        posts: posts_digest(&roots),
+        clients: set.count(),
+    };
+    (claim, sum.finish(server.0))
+}
+
 /// The honest server's answer, with one lie put in.
 pub(super) fn run(
     round: &Round<'_>,
@@ -41,20 +68,16 @@ pub(super) fn run(
 ) -> ServerBulletinEntry {
     let params = &round.net.params;
     let identity = round.net.server(server);
-    let inbox = &round.inboxes[usize::from(server.0)];
-    let over = |set: &CanonicalSet| {
-        run_server_round(params, round.session, identity, inbox, set).expect("an inbox that covers the set")
-    };
-    let honest = match lie {
+    let over = |set: &CanonicalSet| answer(round, server, set);
+    let (claim, mut opening) = match lie {
         ServerLie::Omits(client) => {
             let others = set.clients().iter().copied().filter(|id| id != client);
-            over(&CanonicalSet::new(others).expect("a set without one client"))
+            let others = CanonicalSet::new(others).expect("a set without one client");
+            (over(set).0, over(&others).1)
         }
         ServerLie::Over(other) => over(other),
         _ => over(set),
     };
-    let mut opening = honest.opening().clone();
-    let claim = *honest.claim();
     let claim = match lie {
         ServerLie::Altered { part } => {
             let poly = opening.polys_mut().nth(*part).expect("a part of the opening");
@@ -64,12 +87,11 @@ pub(super) fn run(
             claim
         }
         ServerLie::InTheNameOf(other) => SumClaim { server: *other, ..claim },
-        ServerLie::Omits(_) => SumClaim { set: set.digest(), clients: set.count(), ..claim },
         ServerLie::Opening(elsewhere) => {
             opening = elsewhere.opening().clone();
             claim
         }
-        ServerLie::Over(_) => claim,
+        ServerLie::Omits(_) | ServerLie::Over(_) => claim,
         ServerLie::WrongCrs => SumClaim { crs: CrsDigest::from_digest([0xCC; 32]), ..claim },
         ServerLie::WrongDeployment => {
             SumClaim { deployment: DeploymentId::from_name("another deployment"), ..claim }

@@ -1,13 +1,15 @@
 //! Lies of a server, and what others can do with its bytes.
 
-use super::{LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
-use panetiere::bulletin::{EpochError, ServerBulletinEntry, SumClaim};
+use super::{CHEAT, LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
+use panetiere::bulletin::{Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim};
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, EpochId, ServerId};
 use panetiere::pke::PrivateKey;
-use panetiere::protocol::{RecipientError, RejectReason, ServerIdentity, unseal_opening};
+use panetiere::protocol::{
+    RecipientError, RejectReason, ServerIdentity, SetPolicy, recover_direct, unseal_opening,
+};
 use panetiere::sig::SigningKey;
-use panetiere::testing::{ServerLie, deployment};
+use panetiere::testing::{ClientLie, ServerLie, deployment};
 use panetiere::wire::{DecodeError, DecodeErrorKind, DecodeWith};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -68,11 +70,12 @@ static SERVER_ROWS: &[ServerRow] = &[
         code: Some("sum_invalid_opening"),
         blamed: SERVER,
     },
+    // Not proof of a lie: an honest server that was shown another log signs this very sum.
     ServerRow {
         lie: "sums over another set and says so",
         publishes: |scene| one(scene, ServerLie::Over(NET.all_but(ClientId(0)))),
         code: Some("sum_set"),
-        blamed: SERVER,
+        blamed: NOBODY,
     },
     ServerRow {
         lie: "sums under other public parameters",
@@ -215,7 +218,7 @@ fn two_lying_servers_are_both_named() {
     let scene = &*SCENE;
     let lies = [
         scene.round.lying_sum(ServerId(3), &scene.set, &ServerLie::Altered { part: 1 }),
-        scene.round.lying_sum(ServerId(1), &scene.set, &ServerLie::Over(NET.all_but(ClientId(2)))),
+        scene.round.lying_sum(ServerId(1), &scene.set, &ServerLie::Omits(ClientId(2))),
     ];
     let entries = [&lies[..], &scene.sums[..1], &scene.sums[2..3]].concat();
     let refused = scene.round.recover(&scene.set, &entries).unwrap_err();
@@ -224,7 +227,7 @@ fn two_lying_servers_are_both_named() {
         panic!("{refused:?}");
     };
     let found: Vec<_> = culprits.iter().map(|c| (c.server, c.fault.code())).collect();
-    assert_eq!(found, [(ServerId(1), "sum_set"), (ServerId(3), "sum_invalid_opening")]);
+    assert_eq!(found, [(ServerId(1), "sum_invalid_opening"), (ServerId(3), "sum_invalid_opening")]);
     assert_eq!(remaining, 2);
 }
 
@@ -232,8 +235,8 @@ fn two_lying_servers_are_both_named() {
 fn bytes_that_are_no_sum_are_refused_before_anything_is_verified() {
     let scene = &*SCENE;
     let honest = honest(scene, LIAR).to_bytes(&NET.params);
-    // Header, four digests, server, set digest, number of clients, opening, signature.
-    let (server, clients, opening) = (4 + 128, 4 + 128 + 2 + 32, 4 + 128 + 2 + 32 + 4);
+    // Header, four digests, server, digests of set and posts, number of clients, opening, signature.
+    let (server, clients, opening) = (4 + 128, 4 + 128 + 2 + 64, 4 + 128 + 2 + 64 + 4);
     let signature = honest.len() - 64;
     let at = |offset, what, kind| DecodeError { offset, what, kind };
     let differs = |expected, found| DecodeErrorKind::Unexpected { expected, found };
@@ -311,4 +314,83 @@ fn a_server_with_the_wrong_keys_names_no_client() {
     let refused = unseal_opening(old.server(LIAR), &NET.params, &post.0, &post.1).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("envelope_wrong_epoch", Attribution::Operator));
     assert!(unseal_opening(NET.server(LIAR), &NET.params, &post.0, &post.1).is_ok());
+}
+
+#[test]
+fn a_split_view_of_the_log_names_no_server() {
+    // Somebody shows server 2 another log than the recipient: another set, or the second of two statements that one
+    // client signed. The server is honest and answers what it was shown.
+    let all = NET.all();
+    let mut shown = NET.open(1);
+    for client in NET.ids().filter(|id| *id != CHEAT) {
+        shown.submit(&shown.client(client)).accepted();
+    }
+    shown.submit(&NET.open(1).lying_client(CHEAT, &ClientLie::SecondStatement)).accepted();
+    let other_posts = shown.close(LIAR, &all).unwrap();
+    let other_set = NET.posted(1).close(LIAR, &NET.all_but(CHEAT)).unwrap();
+    let scene = &*SCENE;
+    for (sum, code) in [(&other_posts, "sum_posts"), (&other_set, "sum_set")] {
+        let entries = [&[sum.clone()][..], &scene.sums[..2], &scene.sums[3..]].concat();
+        let recovered = scene.round.recover(&scene.set, &entries).unwrap();
+        assert_eq!(findings(&recovered), (vec![], vec![code]));
+        assert_eq!(recovered.plaintext, NET.expected(&scene.set));
+        let refused = scene.round.recover_once(&scene.set, &entries).unwrap_err();
+        assert_eq!((refused.code(), refused.attribution()), (code, NOBODY));
+    }
+    // Answers to both views are two answers for one session, and nobody else can have signed them.
+    for (first, second) in
+        [(&other_posts, &other_set), (&scene.sums[2], &other_posts), (&other_set, &scene.sums[2])]
+    {
+        let entries = [&[first.clone(), second.clone()][..], &scene.sums[..2], &scene.sums[3..]].concat();
+        let recovered = scene.round.recover(&scene.set, &entries).unwrap();
+        assert_eq!(findings(&recovered), (vec![(LIAR, "sum_double")], vec![]));
+    }
+}
+
+#[test]
+fn sums_are_checked_against_the_epoch_that_the_round_is_in() {
+    // A document that puts another key in server 2's place: what that key signs is not server 2's.
+    let scene = &*SCENE;
+    let other = SigningKey::generate(&mut ChaCha20Rng::from_seed([3; 32]));
+    let mut servers = NET.epoch.servers().to_vec();
+    let (deployment, number) = (NET.epoch.deployment(), NET.epoch.number());
+    let envelope_key = servers[2].envelope_key.clone();
+    servers[2] = EpochServer::sign(deployment, number, LIAR, envelope_key, &other);
+    let forged = Epoch::new(*deployment, number, servers).unwrap();
+    let lie = scene.round.lying_sum(LIAR, &scene.set, &ServerLie::Omits(CHEAT));
+    let framed = ServerBulletinEntry::sign(*lie.claim(), lie.opening().clone(), &NET.params, &other);
+    let policy = SetPolicy::anchored(scene.set.clone(), 2, 300);
+    let (params, session) = (&NET.params, &scene.round.session);
+    let entries = [&[framed][..], &scene.sums[..2], &scene.sums[3..]].concat();
+    let recover = |epoch: &Epoch| {
+        recover_direct(params, session, epoch, &policy, |client| scene.round.fetch(client), &entries)
+    };
+    assert_eq!(findings(&recover(&NET.epoch).unwrap()), (vec![], vec!["sum_signature"]));
+    let refused = recover(&forged).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("sum_document", Attribution::Caller));
+}
+
+#[test]
+fn two_servers_with_one_key_are_no_two_servers() {
+    // Whoever holds the key holds two shares of everything.
+    let (deployment, number) = (NET.epoch.deployment(), NET.epoch.number());
+    let keys = |server: u16| {
+        (
+            NET.server(ServerId(server)).signing_key(),
+            NET.epoch.servers()[usize::from(server)].envelope_key.clone(),
+        )
+    };
+    let epoch = |places: [(u16, u16); 3]| {
+        let signed = (0..).map(ServerId).zip(places).map(|(server, (identity, envelope))| {
+            EpochServer::sign(deployment, number, server, keys(envelope).1, keys(identity).0)
+        });
+        Epoch::new(*deployment, number, signed.collect())
+    };
+    assert!(epoch([(0, 0), (1, 1), (2, 2)]).is_ok());
+    assert!(epoch([(2, 0), (1, 2), (0, 1)]).is_ok(), "whatever the places");
+    for places in [[(0, 0), (1, 1), (0, 2)], [(0, 0), (1, 1), (2, 0)]] {
+        let refused = epoch(places).unwrap_err();
+        assert_eq!(refused, EpochError::DuplicateKey { server: LIAR, first: ServerId(0) });
+        assert_eq!((refused.code(), refused.attribution()), ("epoch_duplicate_key", Attribution::Operator));
+    }
 }

@@ -2,13 +2,16 @@
 
 use super::{CHEAT, LIAR, NET, NOBODY, SCENE};
 use chipmunk::ring::pack::PackError;
-use panetiere::bulletin::{CanonicalSet, SetError};
+use panetiere::bulletin::{CanonicalSet, Envelope, SetError, VerifiedPost};
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, ServerId};
 use panetiere::kahe::KaheError;
 use panetiere::protocol::{
-    EnvelopeFault, PostFault, RecipientError, RejectReason, ServerRoundError, aggregate_and_decrypt,
+    EnvelopeFault, PostFault, RecipientError, RejectReason, ServerRound, ServerRoundError,
+    aggregate_and_decrypt, run_server_round,
 };
+use panetiere::testing::ClientLie;
+use std::sync::Arc;
 
 #[test]
 fn a_set_with_strangers_or_duplicates_is_no_set_of_this_round() {
@@ -91,4 +94,35 @@ fn a_missing_client_may_still_arrive() {
     // Sums do not depend on the order of arrival.
     assert_eq!(sums, SCENE.sums);
     assert_eq!(round.recover(&all, &sums).unwrap().plaintext, NET.expected(&all));
+}
+
+#[test]
+fn a_server_answers_one_set_whatever_way_it_is_asked() {
+    let mut round = NET.posted(1);
+    let (all, rest) = (NET.all(), NET.all_but(CHEAT));
+    let answer = round.close(LIAR, &all).unwrap();
+    let (identity, inbox) = (&round.servers[2], &round.inboxes[2]);
+    let ask = |set| run_server_round(&NET.params, round.session, identity, inbox, set);
+    assert_eq!(ask(&all).as_ref(), Ok(&answer), "the same again");
+    let refused = ServerRoundError::AlreadyAnswered { answered: all.digest(), asked: rest.digest() };
+    assert_eq!(ask(&rest), Err(refused.clone()));
+    // A second round object of the same server and session.
+    let again = |session, inbox: &[(VerifiedPost, Envelope)]| {
+        let mut again = ServerRound::new(Arc::clone(&NET.params), session, Arc::clone(identity));
+        inbox.iter().for_each(|(post, envelope)| again.receive(post, envelope).unwrap());
+        again
+    };
+    let mut second = again(round.session, inbox);
+    assert_eq!(second.close(&rest), Err(refused));
+    assert_eq!(second.close(&all), Ok(answer), "a refusal changes nothing");
+    // Nor over the same clients with another post of one of them.
+    let mut other = NET.open(1);
+    for client in NET.ids().filter(|id| *id != CHEAT) {
+        other.submit(&other.client(client)).accepted();
+    }
+    other.submit(&NET.open(1).lying_client(CHEAT, &ClientLie::SecondStatement)).accepted();
+    let refused = again(round.session, &other.inboxes[2]).close(&all).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("server_other_posts", Attribution::Operator));
+    // Another session is another matter.
+    assert!(again(NET.session(2), &NET.posted(2).inboxes[2]).close(&rest).is_ok());
 }

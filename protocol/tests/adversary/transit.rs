@@ -1,11 +1,12 @@
 //! What the network and the bulletin do to messages: nothing that they do names a client or a server.
 
 use super::{CHEAT, LIAR, NET, NOBODY, SCENE};
-use panetiere::bulletin::Envelope;
+use panetiere::bulletin::{Envelope, PostStatement, SignedPost};
 use panetiere::fault::{Attribution, Fault, Retry};
-use panetiere::ids::{ClientId, ServerId};
-use panetiere::protocol::EnvelopeFault;
-use panetiere::testing::Round;
+use panetiere::ids::{CiphertextDigest, ClientId, ServerId};
+use panetiere::protocol::{EnvelopeFault, unseal_opening};
+use panetiere::testing::{Round, deployment};
+use panetiere::wire::{Decode, Reader};
 
 #[test]
 fn what_happens_to_an_envelope_on_its_way_names_nobody() {
@@ -109,16 +110,10 @@ fn what_the_bulletin_does_to_a_post_names_no_party() {
             "an altered ciphertext",
             &|round| flip(round, ciphertext),
             "post_body_mismatch",
-            Attribution::Operator,
+            NOBODY,
             Retry::SameRequest,
         ),
-        (
-            "an altered root",
-            &|round| flip(round, root),
-            "post_body_mismatch",
-            Attribution::Operator,
-            Retry::SameRequest,
-        ),
+        ("an altered root", &|round| flip(round, root), "post_body_mismatch", NOBODY, Retry::SameRequest),
         ("an altered statement", &|round| flip(round, session), "statement_signature", NOBODY, Retry::Never),
         ("an altered signature", &|round| flip(round, root - 1), "statement_signature", NOBODY, Retry::Never),
         (
@@ -144,4 +139,34 @@ fn what_the_bulletin_does_to_a_post_names_no_party() {
         round.bulletin.insert(CHEAT, original);
         assert_eq!(round.recover(&scene.set, &sums).unwrap().plaintext, NET.expected(&scene.set), "{row}");
     }
+}
+
+#[test]
+fn a_body_that_no_bytes_match_names_nobody() {
+    // The same error, made by a client: it signs the digest of a ciphertext that it never publishes.
+    let mut round = NET.posted(1);
+    let sums = round.sums(&SCENE.set);
+    let mut sent = round.client(CHEAT);
+    let party = NET.party(CHEAT);
+    let statement = sent.post.signed.claim().clone();
+    let statement = PostStatement {
+        ciphertext: CiphertextDigest::decode(&mut Reader::new(&[7; 32])).unwrap(),
+        ..statement
+    };
+    sent.post.signed = SignedPost::sign(statement, &party.signing_key);
+    round.bulletin.insert(CHEAT, sent.post.to_bytes(&NET.params));
+    let refused = round.recover(&SCENE.set, &sums).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("post_body_mismatch", NOBODY));
+}
+
+#[test]
+fn a_post_checked_under_other_parameters_names_no_client() {
+    // Two rounds with parameters of their own run in one server, and it takes a post of one for a post of the other.
+    // The client has signed what is right in its round.
+    let other = deployment(100).servers(4).threshold(4).clients(4).build();
+    let sent = other.open(1).client(CHEAT);
+    let key = other.party(CHEAT).signing_key.verifying_key();
+    let post = sent.post.signed.check(&other.params, &other.session(1), &key).unwrap();
+    let refused = unseal_opening(NET.server(LIAR), &NET.params, &post, &sent.envelopes[2]).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("envelope_wrong_params", Attribution::Caller));
 }

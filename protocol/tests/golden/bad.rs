@@ -40,7 +40,7 @@ const SEALED: usize = 32 + 4608 + 4352 + 1104;
 const ENVELOPE: usize = 4 + 4 + 2 + 32 + SEALED + 32;
 /// Two clients: nine bits for r, eight for u, seven for the path.
 const OPENING: usize = 5 * 2304 + 6 * 2048 + 5 * 1792;
-const SUM: usize = 4 + 5 * 32 + 2 + 4 + OPENING + 64;
+const SUM: usize = 4 + 6 * 32 + 2 + 4 + OPENING + 64;
 const SERVER: usize = 33 + 1184 + 64;
 const EPOCH: usize = 4 + 32 + 4 + 2 + 2 * SERVER;
 
@@ -173,22 +173,22 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                 ("a set's type", Put(0, "0203"), 0, "object type", Unexpected(0x0201, 0x0302)),
                 ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
                 ("server 2 of 2", Put(132, "0200"), 132, "server id", OutOfRange),
-                ("no clients", Put(166, "00000000"), 166, "number of clients", OutOfRange),
-                ("301 clients", Put(166, "2d010000"), 166, "number of clients", OutOfRange),
-                ("randomness 433 of 432", Put(170, "b1ff"), 170, "randomness sum", OutOfRange),
+                ("no clients", Put(198, "00000000"), 198, "number of clients", OutOfRange),
+                ("301 clients", Put(198, "2d010000"), 198, "number of clients", OutOfRange),
+                ("randomness 433 of 432", Put(202, "b1ff"), 202, "randomness sum", OutOfRange),
                 (
                     "leaf digit 129 of 128",
-                    Put(170 + 11_520, "81"),
-                    170 + 11_520,
+                    Put(202 + 11_520, "81"),
+                    202 + 11_520,
                     "leaf digit sum",
                     OutOfRange,
                 ),
-                ("path digit 127 of 88", Put(170 + 23_808, "ff"), 170 + 23_808, "path digit sum", OutOfRange),
+                ("path digit 127 of 88", Put(202 + 23_808, "ff"), 202 + 23_808, "path digit sum", OutOfRange),
                 ("s in the upper half", Put(SUM - 32, HIGH_S), SUM - 64, "signature", NotCanonical),
                 ("cut in the signature", Take(SUM - 1), SUM - 64, "signature", Truncated(64, 63)),
                 ("trailing byte", Append("00"), SUM, "end of object", Trailing(1)),
                 // Read as a sum of three clients, r has ten bits: what was packed at nine runs out of range at once.
-                ("another number of clients", Put(166, "03000000"), 170, "randomness sum", OutOfRange),
+                ("another number of clients", Put(198, "03000000"), 202, "randomness sum", OutOfRange),
             ],
         ),
         (

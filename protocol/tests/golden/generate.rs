@@ -283,6 +283,7 @@ fn sums(scene: &mut Scene<'_>) -> Value {
             "hex": hex(&sum.to_bytes(&net.params)),
             "server": claim.server.0,
             "set": claim.set.to_string(),
+            "posts": claim.posts.to_string(),
             "clients": claim.clients,
             "aggregated_opening_len": opening.len(),
             "aggregated_opening_sha256": hex(&Sha256::digest(&opening)),

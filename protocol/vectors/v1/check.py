@@ -570,7 +570,7 @@ def read_posts(deployment, epoch, session, crs, openings):
         check(sha256(ciphertext).hex() == case["ciphertext_sha256"], "ciphertext SHA-256")
         check(len(ciphertext) == fields["ciphertext_len"], "ciphertext length")
         limbs = [unpack_residues(ciphertext[5376 * l :][:5376], WIRE[l], "a ciphertext") for l in (0, 1)]
-        posts.append((root, limbs))
+        posts.append((root, limbs, sha256(packed_root)))
     return posts
 
 
@@ -604,6 +604,8 @@ def read_sums(scheme, context, servers, posts, openings):
             check(r.take(32) == expected, "context of a sum")
         check(r.int(2) == i == case["server"], "server of a sum")
         check(r.take(32) == set_digest([0, 1]) and case["set"] == set_digest([0, 1]).hex(), "set of a sum")
+        summed = tagged("panetiere/posts/v1", b"".join(le(c, 4) + post[2] for c, post in enumerate(posts)))
+        check(r.take(32) == summed and case["posts"] == summed.hex(), "posts of a sum")
         check(r.int(4) == case["clients"] == 2, "clients of a sum")
         start = r.at
         rs = [unpack_short(r.take(2304), 2 * BETA, "a randomness sum") for _ in range(KAPPA)]
@@ -681,7 +683,7 @@ def read_kahe(a, posts, openings, shares):
     # One ciphertext's error: Gaussian, plus at most one unit of WIRE and one of q for the three roundings.
     unit = KAHE[0] * KAHE[1] // (WIRE[0] * WIRE[1]) + 1
     total, keys = [0] * N, []
-    for client, (_, limbs) in enumerate(posts):
+    for client, (_, limbs, _) in enumerate(posts):
         key = interpolate(openings[client, 0]["share"], openings[client, 1]["share"])
         check(max(map(abs, key)) <= KEY_BOUND, f"key of client {client}")
         message, worst = decrypt(a, key, limbs)

@@ -3,9 +3,11 @@
 use super::{KernelArgs, machine, print};
 use crate::cli::Exit;
 use chipmunk::N;
+use chipmunk::digits::DigitBase;
 use chipmunk::params::P300;
 use chipmunk::ring::backend::Simd;
 use chipmunk::ring::modulus::Prime;
+use chipmunk::ring::pack::packed_len;
 use chipmunk::ring::sample::Gaussian;
 use serde_json::json;
 use std::hint::black_box;
@@ -16,8 +18,7 @@ const RUNS_PER_BATCH: u32 = 20;
 /// Additions in the reference chain: long enough that the clock's own time does not count.
 const CHAIN: u32 = 100_000;
 
-pub(super) fn execute(args: &KernelArgs) -> anyhow::Result<Exit> {
-    let simd = args.simd.unwrap_or_else(Simd::detect);
+pub(super) fn execute(args: &KernelArgs, simd: Simd) -> anyhow::Result<Exit> {
     let kernels = simd.kernels();
     let prime = Prime::new(P300.kahe[0]);
     let ramp = |factor: u32| -> Vec<u32> {
@@ -25,7 +26,14 @@ pub(super) fn execute(args: &KernelArgs) -> anyhow::Result<Exit> {
     };
     let (mut a, b) = (ramp(2_654_435_761), ramp(40_503));
     let mut out = vec![0u32; N];
-    let mut acc = vec![0u64; N];
+    let factor = b.clone();
+    let terms = [[factor.as_slice(), b.as_slice()]; 6];
+    let (node, base) = (Prime::new(P300.hvc), DigitBase::new(P300.hvc_base));
+    let label: Vec<u32> = b.iter().map(|&x| x % P300.hvc).collect();
+    let mut digits = [vec![0i32; N], vec![0i32; N], vec![0i32; N]];
+    let narrow: Vec<u32> = b.iter().map(|&x| x >> 4).collect();
+    let mut packed = vec![0u8; packed_len(21)];
+    let packed_input = packed.clone();
     let signed: Vec<i32> = b.iter().map(|&x| prime.centred(x)).collect();
     let words: Vec<[u8; 8]> =
         (0..).take(N).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()).collect();
@@ -38,8 +46,12 @@ pub(super) fn execute(args: &KernelArgs) -> anyhow::Result<Exit> {
             "add": median_ns(|| (kernels.add)(&prime, black_box(&mut a), &b)),
             "sub": median_ns(|| (kernels.sub)(&prime, black_box(&mut a), &b)),
             "mul": median_ns(|| (kernels.mul)(&prime, black_box(&mut out), &a, &b)),
-            "mul_acc": median_ns(|| (kernels.mul_acc)(black_box(&mut acc), &a, &b)),
-            "reduce": median_ns(|| (kernels.reduce)(&prime, black_box(&mut out), &acc)),
+            "dot_of_6": median_ns(|| (kernels.dot)(&prime, &terms, black_box(&mut out))),
+            "decompose": median_ns(|| (kernels.decompose)(&node, &base, &label, black_box(&mut digits).each_mut().map(Vec::as_mut_slice))),
+            "pack_21_bits": median_ns(|| (kernels.pack)(21, &narrow, black_box(&mut packed))),
+            "add_packed_21_bits": median_ns(|| {
+                black_box((kernels.add_packed)(21, &packed_input, black_box(&mut out)));
+            }),
             "scale": median_ns(|| (kernels.scale)(&prime, black_box(&mut out), 12_345)),
             "from_signed": median_ns(|| (kernels.from_signed)(&prime, black_box(&mut out), &signed)),
             "gaussian": median_ns(|| (kernels.gaussian)(Gaussian::Error.table(), &words, black_box(&mut samples))),

@@ -9,6 +9,7 @@ mod yardsticks;
 
 use crate::cli::Exit;
 use crate::cli::terminal;
+use anyhow::Context;
 use chipmunk::ring::backend::Simd;
 
 /// What to measure.
@@ -42,7 +43,7 @@ pub(crate) struct RoundArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u16,
 
-    /// Arithmetic back-end [default: the fastest of this CPU]
+    /// Arithmetic back-end [default: $PANETIERE_SIMD, or the fastest of this CPU]
     #[arg(long, value_name = "NAME")]
     simd: Option<Simd>,
 
@@ -54,7 +55,7 @@ pub(crate) struct RoundArgs {
 /// How to measure the kernels.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct KernelArgs {
-    /// Arithmetic back-end [default: the fastest of this CPU]
+    /// Arithmetic back-end [default: $PANETIERE_SIMD, or the fastest of this CPU]
     #[arg(long, value_name = "NAME")]
     simd: Option<Simd>,
 
@@ -63,10 +64,11 @@ pub(crate) struct KernelArgs {
     json: bool,
 }
 
-pub(crate) fn execute(command: &Command) -> Exit {
+/// Runs the command; `simd` is what a bench measures that names no back-end.
+pub(crate) fn execute(command: &Command, simd: Simd) -> Exit {
     let outcome = match command {
-        Command::Round(args) => round::execute(args),
-        Command::Kernels(args) => kernels::execute(args),
+        Command::Round(args) => round::execute(args, args.simd.unwrap_or(simd)),
+        Command::Kernels(args) => kernels::execute(args, args.simd.unwrap_or(simd)),
         Command::Worker(args) => worker::execute(args).map(|()| Exit::Ok),
     };
     outcome.unwrap_or_else(|error| {
@@ -84,7 +86,7 @@ fn print(report: &serde_json::Value, json: bool) -> anyhow::Result<()> {
         flatten("", report, &mut lines);
         lines.join("\n")
     };
-    Ok(terminal::print_stdout(&text)?)
+    terminal::print_stdout(&text).context("cannot write to stdout")
 }
 
 /// One line per leaf of the object: its path and its value.

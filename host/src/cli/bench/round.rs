@@ -7,6 +7,7 @@
 use super::worker::{self, Role};
 use super::{RoundArgs, frames, machine, print, yardsticks};
 use crate::cli::Exit;
+use crate::cli::demo::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS};
 use crate::cli::progress::Progress;
 use crate::cli::terminal;
 use anyhow::{Context, bail};
@@ -14,6 +15,9 @@ use chipmunk::params::P1000;
 use chipmunk::ring::backend::Simd;
 use serde_json::{Value, json};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Threads that each process may be given.
+const MAX_THREADS: u16 = 256;
 
 /// A worker process and the pipes to it.
 struct Worker {
@@ -78,12 +82,11 @@ impl Drop for Worker {
     }
 }
 
-pub(super) fn execute(args: &RoundArgs) -> anyhow::Result<Exit> {
-    if let Some(complaint) = usage(args) {
+pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
+    if let Some(complaint) = usage(args, simd) {
         terminal::print_error(&complaint);
         return Ok(Exit::Usage);
     }
-    let simd = args.simd.unwrap_or_else(Simd::detect);
     let progress = Progress::on_stderr(args.json);
     let yardsticks = yardsticks::measure();
     let mut client = Worker::spawn(args, simd, Role::Client, 0)?;
@@ -128,16 +131,24 @@ pub(super) fn execute(args: &RoundArgs) -> anyhow::Result<Exit> {
 }
 
 /// What has to change on the command line.
-fn usage(args: &RoundArgs) -> Option<String> {
+fn usage(args: &RoundArgs, simd: Simd) -> Option<String> {
     let RoundArgs { clients, bytes, servers, threads, .. } = *args;
     if !(2..=P1000.rho_max).contains(&clients) {
         return Some(format!("--clients {clients}: give 2 to {}", P1000.rho_max));
     }
-    if servers == 0 || threads == 0 {
-        return Some("--servers and --threads: give at least 1".to_owned());
+    // A process each, with so many threads: a mistyped number must not take the machine down.
+    if !(1..=MAX_SERVERS).contains(&servers) {
+        return Some(format!("--servers {servers}: give 1 to {MAX_SERVERS}"));
+    }
+    if !(1..=MAX_THREADS).contains(&threads) {
+        return Some(format!("--threads {threads}: give 1 to {MAX_THREADS}"));
+    }
+    let most = MAX_PAYLOAD_BYTES / u64::from(clients);
+    if !(1..=most).contains(&u64::try_from(bytes).unwrap_or(u64::MAX)) {
+        return Some(format!("--bytes {bytes}: with {clients} clients give 1 to {most}"));
     }
     // Setup itself says what else does not fit, before eight processes find out.
-    worker::local_round(2, bytes, servers, Simd::detect()).err().map(|error| format!("{error:#}"))
+    worker::local_round(2, bytes, servers, simd).err().map(|error| format!("{error:#}"))
 }
 
 fn report(

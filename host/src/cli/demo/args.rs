@@ -4,6 +4,7 @@ use super::messages::{self, Bounds, MessageSource, NamedMessage};
 use super::usage::UsageError;
 use crate::seed::Seed;
 use chipmunk::params::{P300, P1000, ParameterSet};
+use chipmunk::ring::backend::Simd;
 use panetiere::sss::default_threshold;
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ pub const MIN_FLOOR: u32 = 2;
 
 /// Arguments of `panetiere demo`, each well formed by itself.
 #[derive(clap::Args, Clone, Debug)]
+#[command(after_help = crate::cli::simd::HELP)]
 pub struct Args {
     /// Clients in the round, those that send nothing included
     #[arg(long, value_name = "N", default_value_t = 16)]
@@ -114,6 +116,8 @@ pub struct DemoConfig {
     pub seed: Seed,
     /// Servers, `1..=MAX_SERVERS`.
     pub servers: u16,
+    /// The arithmetic.
+    pub simd: Simd,
     /// Servers that suffice, `servers / 2 + 1..=servers`.
     pub threshold: u16,
 }
@@ -124,7 +128,7 @@ impl DemoConfig {
     ///
     /// # Errors
     /// The first thing that has to change on the command line or in the messages.
-    pub fn from_args<L>(args: &Args, seed: Seed, load: L) -> Result<Self, UsageError>
+    pub fn from_args<L>(args: &Args, seed: Seed, simd: Simd, load: L) -> Result<Self, UsageError>
     where
         L: FnOnce(&MessageSource, Bounds) -> Result<Vec<NamedMessage>, UsageError>,
     {
@@ -149,6 +153,7 @@ impl DemoConfig {
             params: args.params,
             seed,
             servers: args.servers,
+            simd,
             threshold,
         })
     }
@@ -260,7 +265,7 @@ mod tests {
     }
 
     fn config(options: &str) -> Result<DemoConfig, UsageError> {
-        DemoConfig::from_args(&parse(options), Seed::from_bytes([1; 32]), without_file)
+        DemoConfig::from_args(&parse(options), Seed::from_bytes([1; 32]), Simd::Scalar, without_file)
     }
 
     /// A file with these messages, loaded for these options.
@@ -271,7 +276,7 @@ mod tests {
         };
         let messages = messages.iter().zip(1..).map(named).collect();
         let options = format!("--messages list {options}");
-        DemoConfig::from_args(&parse(&options), Seed::from_bytes([1; 32]), |_, _| Ok(messages))
+        DemoConfig::from_args(&parse(&options), Seed::from_bytes([1; 32]), Simd::Scalar, |_, _| Ok(messages))
     }
 
     #[test]
@@ -300,10 +305,11 @@ mod tests {
     fn files_are_read_last_with_bounds_from_the_options() {
         let options = parse("--messages-dir inbox --clients 9 --cover 4 --bytes 12");
         let mut asked = None;
-        let result = DemoConfig::from_args(&options, Seed::from_bytes([1; 32]), |source, bounds| {
-            asked = Some((source.clone(), bounds));
-            Ok(vec![NamedMessage { bytes: vec![1; 12], name: "f".to_owned() }])
-        });
+        let result =
+            DemoConfig::from_args(&options, Seed::from_bytes([1; 32]), Simd::Scalar, |source, bounds| {
+                asked = Some((source.clone(), bounds));
+                Ok(vec![NamedMessage { bytes: vec![1; 12], name: "f".to_owned() }])
+            });
         assert_eq!(result.unwrap().sent(), 1);
         let expected = Bounds { message_bytes: 12, senders: 5 };
         assert_eq!(asked, Some((MessageSource::Directory("inbox".into()), expected)));

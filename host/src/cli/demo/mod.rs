@@ -11,7 +11,9 @@ use crate::cli::Exit;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::{self, Style};
 use crate::seed::Seed;
+use anyhow::Context;
 use args::{Args, DemoConfig};
+use chipmunk::ring::backend::Simd;
 use report::DemoReport;
 
 /// Runs the round that `config` describes and its tampered twin.
@@ -24,8 +26,8 @@ pub fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<DemoRepor
 }
 
 /// Runs the command and prints its result.
-pub(crate) fn execute(args: &Args) -> Exit {
-    match try_execute(args) {
+pub(crate) fn execute(args: &Args, simd: Simd) -> Exit {
+    match try_execute(args, simd) {
         Ok(exit) => exit,
         Err(error) => {
             terminal::print_error(&format!("{error:#}"));
@@ -34,12 +36,12 @@ pub(crate) fn execute(args: &Args) -> Exit {
     }
 }
 
-fn try_execute(args: &Args) -> anyhow::Result<Exit> {
+fn try_execute(args: &Args, simd: Simd) -> anyhow::Result<Exit> {
     let seed = match &args.seed {
         Some(seed) => seed.clone(),
         None => Seed::from_os()?,
     };
-    let config = match DemoConfig::from_args(args, seed, messages::load) {
+    let config = match DemoConfig::from_args(args, seed, simd, messages::load) {
         Ok(config) => config,
         Err(error) => {
             terminal::print_error(&format!("{:#}", anyhow::Error::from(error)));
@@ -52,7 +54,7 @@ fn try_execute(args: &Args) -> anyhow::Result<Exit> {
     }
     let report = run(&config, &progress)?;
     let text = if args.json { serde_json::to_string(&report)? } else { report.render(Style::of_stdout()) };
-    terminal::print_stdout(&text)?;
+    terminal::print_stdout(&text).context("cannot write to stdout")?;
     let failures = report.failures();
     for failure in &failures {
         terminal::print_error(failure);

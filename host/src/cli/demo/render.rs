@@ -18,8 +18,14 @@ impl DemoReport {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "{}: {} clients ({} send nothing), {} servers, any {} recover\ncrs {}\n",
-            round.mode, round.clients, round.cover, round.servers, round.threshold, round.crs_digest
+            "{}: {} clients ({} send nothing), {} servers, any {} recover\ncrs {}\nsimd {}\n",
+            round.mode,
+            round.clients,
+            round.cover,
+            round.servers,
+            round.threshold,
+            round.crs_digest,
+            self.simd
         );
         render_measures(&mut out, &round.phase_ms, &round.link_bytes);
         render_messages(&mut out, &round.messages);
@@ -111,6 +117,7 @@ mod tests {
         for line in [
             "direct: 4 clients (1 send nothing), 4 servers, any 3 recover".to_owned(),
             format!("crs {}", "0f".repeat(32)),
+            "simd scalar".to_owned(),
             format!("  {:<24}{:>12}    {:<32}{:>16}", "seal", "2.0", "posts", "5,945,857"),
             format!("  {:<24}{:>12}", "sum", "1.2"),
             "3 messages recovered".to_owned(),

@@ -1,6 +1,7 @@
 //! What a demo found, for programs (`--json`) and for people.
 
 use base64::Engine;
+use chipmunk::ring::backend::Simd;
 use panetiere::ids::{CrsDigest, ServerId};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -19,6 +20,9 @@ pub struct DemoReport {
     /// The server that lies in `tamper`: the only culprit there may be.
     #[serde(skip)]
     pub tampered: ServerId,
+    /// The arithmetic that both rounds ran on.
+    #[serde(skip)]
+    pub simd: Simd,
 }
 
 /// One round. The fields are the keys of the JSON object.
@@ -247,6 +251,7 @@ pub(super) mod tests {
             round: round(&messages, &[]),
             tamper: round(&messages, &["server 2"]),
             tampered: ServerId(2),
+            simd: Simd::Scalar,
         }
     }
 

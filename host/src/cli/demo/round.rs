@@ -2,23 +2,25 @@
 
 use super::args::DemoConfig;
 use super::report::{DemoReport, Difference, Measures, Message, RoundReport, culprit};
-use crate::cli::progress::Progress;
+use crate::cli::progress::{Phase, Progress};
 use crate::local::{LocalRound, Shape, index};
 use anyhow::{Context, bail};
-use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::{ClientBulletinEntry, Envelope, ServerBulletinEntry, SignedPost, VerifiedPost};
 use panetiere::channel;
 use panetiere::cs::OpeningSum;
 use panetiere::ids::{ClientId, ServerId};
 use panetiere::protocol::{
-    ClientRound, Culprit, Phase, PostSum, ProtocolParams, RecipientError, Recovered, RejectReason,
-    ServerRound, decrypt_aggregate, run_client_round, unseal_opening,
+    ClientRound, Culprit, Phase as RecipientPhase, PostSum, ProtocolParams, RecipientError, Recovered,
+    RejectReason, ServerRound, decrypt_aggregate, run_client_round, unseal_opening,
 };
 use panetiere::wire::{Decode, DecodeWith, Encode};
 use rand_core::Rng;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Verify, interpolate, decrypt, decode.
+const RECOVER_STEPS: u64 = 4;
 
 /// A sum of the messages' vectors, on its way through the servers and the recipient.
 struct Collected<'a> {
@@ -48,7 +50,8 @@ pub(super) fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<De
     }
     phases.add("server close", phase.finish());
 
-    let honest = recover(config, &common, &collected.posts, &sums, phases, links, progress)?;
+    let phase = progress.phase("recover", RECOVER_STEPS);
+    let honest = recover(config, &common, &collected.posts, &sums, phases, links, phase)?;
     // The dangerous lie: a sum that leaves one client out, signed as the sum over the whole set.
     let identity = &common.servers[usize::from(liar.0)];
     let honest_entry = decode_sum(&common, &sums[usize::from(liar.0)])?;
@@ -60,8 +63,9 @@ pub(super) fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<De
     );
     sums[usize::from(liar.0)] = wrong.to_bytes(&common.params);
     let (phases, links) = (Measures::default(), Measures::default());
-    let tamper = recover(config, &common, &collected.posts, &sums, phases, links, progress)?;
-    Ok(DemoReport { round: honest, tamper, tampered: liar })
+    let phase = progress.phase("recover despite the lie", RECOVER_STEPS);
+    let tamper = recover(config, &common, &collected.posts, &sums, phases, links, phase)?;
+    Ok(DemoReport { round: honest, tamper, tampered: liar, simd: config.simd })
 }
 
 /// A number below `bound`, for choices that need not be unbiased.
@@ -77,7 +81,7 @@ fn setup(config: &DemoConfig) -> anyhow::Result<LocalRound> {
         min_clients: config.min_clients,
         message_bytes: config.message_bytes,
         set: config.params.set(),
-        kernels: Simd::detect().kernels(),
+        kernels: config.simd.kernels(),
     };
     LocalRound::new(&config.seed, shape)
 }
@@ -186,17 +190,16 @@ fn recover(
     sums: &[Vec<u8>],
     mut phases: Measures<Duration>,
     mut links: Measures<u64>,
-    progress: &Progress,
+    bar: Phase<'_>,
 ) -> anyhow::Result<RoundReport> {
-    let bar = progress.phase("recover", 4);
     sums.iter().for_each(|sum| links.add("servers to recipient", size(sum.len())));
     let mut started = Instant::now();
     let entries = sums.iter().map(|sum| decode_sum(common, sum)).collect::<anyhow::Result<Vec<_>>>()?;
     let outcome = decrypt_aggregate(posts, &common.epoch, &entries, &mut |phase| {
         let name = match phase {
-            Phase::VerifyOpenings => "recipient verify",
-            Phase::Interpolate => "recipient interpolate",
-            Phase::Decrypt => "recipient decrypt",
+            RecipientPhase::VerifyOpenings => "recipient verify",
+            RecipientPhase::Interpolate => "recipient interpolate",
+            RecipientPhase::Decrypt => "recipient decrypt",
             _ => "recipient",
         };
         phases.add(name, started.elapsed());

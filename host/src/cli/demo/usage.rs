@@ -49,7 +49,7 @@ pub enum UsageError {
     },
     /// More bytes than all messages together may have.
     #[error(
-        "{origin} has more than {limit} bytes, more than its senders can send: shorten it, or raise --bytes"
+        "{origin} has more than {limit} bytes, more than its senders can send: shorten it, or raise --clients or --bytes"
     )]
     InputTooLarge {
         /// Most bytes that are read.

@@ -68,7 +68,8 @@ impl CsProducts {
 
     /// The inner product of two rows of factors, in the CS ring.
     pub fn dot(&self, a: &[Poly<CsAux, Ntt>], b: &[Poly<CsAux, Ntt>]) -> Poly<Cs, Coeff> {
-        let exact = self.aux.inverse(self.aux.dot(a, b.iter()));
+        // With the client's randomness as a factor it is what hides the share.
+        let exact = zeroize::Zeroizing::new(self.aux.inverse(self.aux.dot(a, b.iter())));
         let mut out = Poly::zero();
         (self.cs.kernels().reduce_pair)(&self.reduction, [exact.limb(0), exact.limb(1)], out.limb_mut(0));
         out

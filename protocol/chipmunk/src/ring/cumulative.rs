@@ -3,6 +3,7 @@
 /// A cumulative table: entry i is `floor(2^63 * P(|x| <= i))`. A sample's magnitude is the number of entries at or
 /// below a uniform 63-bit word.
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "read by the vector back-ends"))]
 pub struct CumulativeTable {
     entries: &'static [u64],
     pub(super) by_32: Buckets<32, 7>,
@@ -25,6 +26,7 @@ pub(super) struct Buckets<const B: usize, const R: usize> {
 
 /// [`Buckets`] with entries in halves: high words, and low words less 2^31, so that a signed comparison orders them.
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "read by the vector back-ends"))]
 pub(super) struct SplitBuckets<const B: usize, const R: usize> {
     pub size: usize,
     pub first: [[u32; B]; 2],

@@ -8,6 +8,7 @@ use aes::Aes256;
 use ctr::Ctr64LE;
 use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher};
 use hkdf::Hkdf;
+use rand_core::{Infallible, TryCryptoRng, TryRng};
 use sha2::Sha256;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -55,6 +56,31 @@ impl Stream {
     }
 }
 
+/// A stream as a generator: of a secret seed it serves every sampler, several times faster than ChaCha20 where the CPU
+/// has AES instructions.
+impl TryRng for Stream {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.fill(&mut bytes);
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+        self.fill(out);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Stream {}
+
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Stream(..)")
@@ -65,6 +91,7 @@ impl fmt::Debug for Stream {
 mod tests {
     use super::*;
     use aes::cipher::BlockCipherEncrypt;
+    use rand_core::Rng;
 
     #[test]
     fn stream_is_the_block_layout_of_the_header() {
@@ -83,6 +110,20 @@ mod tests {
             expected.extend_from_slice(&block);
         }
         assert_eq!(got[..], expected[..40]);
+    }
+
+    #[test]
+    fn generator_reads_the_stream_in_order() {
+        let expander = Expander::new(&[7; 32], b"label");
+        let mut expected = [0; 28];
+        expander.stream(1, 0).fill(&mut expected);
+        let mut rng = expander.stream(1, 0);
+        let mut got = rng.next_u32().to_le_bytes().to_vec();
+        got.extend(rng.next_u64().to_le_bytes());
+        let mut rest = [0; 16];
+        rng.fill_bytes(&mut rest);
+        got.extend(rest);
+        assert_eq!(got, expected);
     }
 
     #[test]

@@ -7,7 +7,11 @@
     reason = "modular arithmetic: every narrowed value is below a 30-bit prime"
 )]
 
+#[cfg(target_arch = "x86_64")]
+use super::backend::{Avx2Tables, Avx512Tables};
 use crate::{LOG_N, N};
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
 
 /// A prime below 2^30 with its reduction constant and transform tables.
 #[derive(Debug)]
@@ -31,24 +35,22 @@ pub struct NttTables {
     pub n_inverse: u32,
     /// Companion of `n_inverse`.
     pub n_inverse_shoup: u32,
+    /// Constants of the AVX2 back-end, made when it first needs them.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) avx2: OnceLock<Avx2Tables>,
+    /// Constants of the AVX-512 back-end, likewise.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) avx512: OnceLock<Avx512Tables>,
 }
 
 /// Twiddle factors of one direction, each with its Shoup companion floor(w * 2^32 / q).
-///
-/// The companion tables are one word longer: vector code also reads them from the second word on, which brings the
-/// companions of odd lanes to even ones.
 #[derive(Debug)]
 pub struct Twiddles {
     /// `root^bitrev(i)`: the stage with `blocks` blocks takes entries `blocks..2*blocks`, one a block.
     pub w: Box<[u32]>,
-    /// Companions of `w`.
+    /// Companions of `w`, and one more word: vector code also reads them from the second word on, which brings the
+    /// companions of odd lanes to even ones.
     pub companion: Box<[u32]>,
-    /// The last two stages again, in the order of code that transposes 64 residues into 8 registers of 8 lanes, lane l
-    /// holding residues 8l to 8l+7: first `w[512 + 16g + 2l + h]`, sorted by g, h, l, then
-    /// `w[1024 + 32g + 4l + h]`, sorted likewise.
-    pub columns: Box<[u32]>,
-    /// Companions of `columns`.
-    pub columns_companion: Box<[u32]>,
 }
 
 impl Prime {
@@ -202,6 +204,10 @@ impl NttTables {
             inverse: Twiddles::new(prime, prime.inverse(psi)),
             n_inverse,
             n_inverse_shoup: prime.shoup(n_inverse),
+            #[cfg(target_arch = "x86_64")]
+            avx2: OnceLock::new(),
+            #[cfg(target_arch = "x86_64")]
+            avx512: OnceLock::new(),
         }
     }
 }
@@ -214,19 +220,8 @@ impl Twiddles {
         }
         let w: Box<[u32]> =
             (0..N as u32).map(|i| powers[(i.reverse_bits() >> (32 - LOG_N)) as usize]).collect();
-        let mut columns = Vec::with_capacity(N / 4 + N / 2);
-        for per_lane in [2, 4] {
-            for block in w[N / 8 * per_lane..][..N / 8 * per_lane].chunks_exact(8 * per_lane) {
-                columns.extend((0..per_lane).flat_map(|h| block[h..].iter().step_by(per_lane)));
-            }
-        }
-        let companions = |w: &[u32]| w.iter().map(|&w| prime.shoup(w)).chain([0]).collect();
-        Self {
-            companion: companions(&w),
-            columns_companion: companions(&columns),
-            columns: columns.into_boxed_slice(),
-            w,
-        }
+        let companion = w.iter().map(|&w| prime.shoup(w)).chain([0]).collect();
+        Self { w, companion }
     }
 }
 

@@ -26,12 +26,11 @@ fn uniform_residues(prime: &Prime, mut fill: impl FnMut(&mut [u8]), out: &mut [u
         fill(bytes.as_mut());
         for word in bytes.as_chunks::<4>().0 {
             let candidate = u32::from_le_bytes(*word) & mask;
-            if candidate < q {
-                if filled == out.len() {
-                    break;
-                }
-                out[filled] = candidate;
-                filled += 1;
+            // Written always, kept when accepted: a branch would be mispredicted at every other rejection.
+            out[filled] = candidate;
+            filled += usize::from(candidate < q);
+            if filled == out.len() {
+                break;
             }
         }
     }
@@ -119,10 +118,12 @@ pub fn gaussian(
     which: Gaussian,
     rng: &mut (impl CryptoRng + ?Sized),
 ) -> Zeroizing<ShortPoly> {
-    let mut words = Zeroizing::new(vec![[0u8; 8]; N]);
-    rng.fill_bytes(words.as_flattened_mut());
+    let mut bytes = Zeroizing::new([0u8; CHUNK]);
     let mut poly = Zeroizing::new(ShortPoly::zero());
-    (kernels.gaussian)(which.table(), &words, poly.coefficients_mut());
+    for out in poly.coefficients_mut().chunks_exact_mut(CHUNK / 8) {
+        rng.fill_bytes(bytes.as_mut());
+        (kernels.gaussian)(which.table(), bytes.as_chunks().0, out);
+    }
     poly
 }
 

@@ -13,6 +13,7 @@ mod ntt;
 mod pack;
 mod pointwise;
 mod switch;
+mod twiddles;
 
 use super::super::crt::PairReduction;
 use super::super::cumulative::CumulativeTable;
@@ -20,6 +21,8 @@ use super::super::modulus::Prime;
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
 use crate::digits::DigitBase;
+
+pub(in super::super) use twiddles::Tables;
 
 /// Whether this CPU (and operating system) runs these kernels.
 pub(super) fn detected() -> bool {

@@ -9,6 +9,7 @@ mod field;
 mod fixed;
 mod gaussian;
 mod mem;
+mod narrow;
 mod ntt;
 mod pack;
 mod pointwise;
@@ -20,6 +21,8 @@ use super::super::modulus::Prime;
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
 use crate::digits::DigitBase;
+
+pub(in super::super) use narrow::Tables;
 
 /// Whether this CPU (and operating system) runs these kernels.
 pub(super) fn detected() -> bool {

@@ -11,6 +11,8 @@ pub mod field;
 #[cfg(target_arch = "x86_64")]
 mod packing;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+pub(super) use {avx2::Tables as Avx2Tables, avx512::Tables as Avx512Tables};
 #[cfg(test)]
 mod tests;
 

@@ -55,6 +55,15 @@ pub(super) fn mul_high(y: __m256i, even: __m256i, odd: __m256i) -> __m256i {
     high_words(even, odd)
 }
 
+/// Like [`mul_high`] on signed words.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn mul_high_signed(y: __m256i, even: __m256i, odd: __m256i) -> __m256i {
+    let even = _mm256_mul_epi32(y, even);
+    let odd = _mm256_mul_epi32(_mm256_shuffle_epi32::<0b11_11_01_01>(y), odd);
+    high_words(even, odd)
+}
+
 /// `y * w` in `[0, 2q)`, for any u32 `y`.
 #[target_feature(enable = "avx2")]
 #[inline]

@@ -64,3 +64,19 @@ pub(super) fn store_128(x: &mut [u8; 16], value: __m128i) {
     // SAFETY: `x` is 16 writable bytes; storeu needs no alignment.
     unsafe { _mm_storeu_si128(x.as_mut_ptr().cast(), value) }
 }
+
+/// Two halves of a register.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn load_halves(low: &[u32; 4], high: &[u32; 4]) -> __m256i {
+    // SAFETY: `low` and `high` are 16 readable bytes each; loadu needs no alignment.
+    unsafe { _mm256_loadu2_m128i(high.as_ptr().cast(), low.as_ptr().cast()) }
+}
+
+/// The halves of a register to two places.
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) fn store_halves(low: &mut [u32; 4], high: &mut [u32; 4], value: __m256i) {
+    // SAFETY: `low` and `high` are 16 writable bytes each; storeu needs no alignment.
+    unsafe { _mm256_storeu2_m128i(high.as_mut_ptr().cast(), low.as_mut_ptr().cast(), value) }
+}

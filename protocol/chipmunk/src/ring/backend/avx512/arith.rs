@@ -71,3 +71,10 @@ pub(super) fn low_words(first: __m512i, second: __m512i) -> __m512i {
     let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     _mm512_permutex2var_epi32(first, even, second)
 }
+
+/// The low words of the 64-bit lanes of `even` and `odd`, alternating.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn pack_interleaved(even: __m512i, odd: __m512i) -> __m512i {
+    _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even, 0xAAAA, odd)
+}

@@ -19,8 +19,14 @@ pub(super) fn low(a: __m512i, x: __m512i, y: __m512i) -> __m512i {
 
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
-pub(super) fn high(x: __m512i, y: __m512i) -> __m512i {
-    _mm512_madd52hi_epu64(_mm512_setzero_si512(), x, y)
+pub(super) fn high(a: __m512i, x: __m512i, y: __m512i) -> __m512i {
+    _mm512_madd52hi_epu64(a, x, y)
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn zero() -> __m512i {
+    _mm512_setzero_si512()
 }
 
 /// The same integer in every lane.
@@ -62,8 +68,8 @@ impl Montgomery {
         Self { q, inverse: inverse & MASK }
     }
 
-    /// The constant of the factor `w`, in `[0, q)`: `high(low(0, y, c), q)` is `y w mod q` for all y with
-    /// `y q < 2^52`.
+    /// The constant of the factor `w`, in `[0, q)`: `high(0, low(0, y, c), q)` is `y w mod q`, in `[0, q)`,
+    /// for all y with `y q <= 2^52`.
     pub(super) fn constant(&self, w: u32) -> u64 {
         // W = -w 2^52 mod q undoes the division by 2^52 and the sign.
         let wide = ((u128::from(w) << BITS) % u128::from(self.q)) as u64;
@@ -91,8 +97,8 @@ impl Factor {
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     pub(super) fn mul(&self, y: __m512i) -> __m512i {
-        let product = low(_mm512_setzero_si512(), y, self.w);
-        truncate(low(product, high(y, self.companion), self.minus_q))
+        let product = low(zero(), y, self.w);
+        truncate(low(product, high(zero(), y, self.companion), self.minus_q))
     }
 }
 
@@ -143,14 +149,14 @@ impl Scale {
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     pub(super) fn apply(&self, x: __m512i) -> Scaled {
-        self.finish(x, high(_mm512_sllv_epi64(x, self.shift), self.reciprocal))
+        self.finish(x, high(zero(), _mm512_sllv_epi64(x, self.shift), self.reciprocal))
     }
 
     /// Like [`apply`](Self::apply) where `x_bits` is 51.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     pub(super) fn apply_unshifted(&self, x: __m512i) -> Scaled {
-        self.finish(x, high(x, self.reciprocal))
+        self.finish(x, high(zero(), x, self.reciprocal))
     }
 
     #[target_feature(enable = "avx512f,avx512ifma")]
@@ -167,7 +173,7 @@ impl Scale {
     }
 }
 
-/// The residues of integers below 2^48 modulo a prime of 18 to 30 bits, lazily.
+/// The residues of integers below 2^52 modulo a prime below 2^30, lazily.
 #[derive(Clone, Copy)]
 pub(super) struct Residue {
     reciprocal: __m512i,
@@ -185,7 +191,7 @@ impl Residue {
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     pub(super) fn of(&self, x: __m512i) -> __m512i {
-        // The estimate is short by less than x / 2^52 + 1.
-        low(x, high(x, self.reciprocal), self.minus_q)
+        // The estimate is short by less than x / 2^52 + 1 < 2.
+        low(x, high(zero(), x, self.reciprocal), self.minus_q)
     }
 }

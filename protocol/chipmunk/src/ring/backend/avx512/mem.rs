@@ -54,6 +54,22 @@ pub(super) fn tile_8(x: &[u32; 8]) -> __m512i {
     _mm512_broadcast_i32x8(unsafe { _mm256_loadu_si256(x.as_ptr().cast()) })
 }
 
+/// Two integers, repeated over the register.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+pub(super) fn tile_u64_2(x: &[u64; 2]) -> __m512i {
+    // SAFETY: `x` is 16 readable bytes; loadu needs no alignment.
+    _mm512_broadcast_i64x2(unsafe { _mm_loadu_si128(x.as_ptr().cast()) })
+}
+
+/// Four integers, repeated over the register.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn tile_u64_4(x: &[u64; 4]) -> __m512i {
+    // SAFETY: `x` is 32 readable bytes; loadu needs no alignment.
+    _mm512_broadcast_i64x4(unsafe { _mm256_loadu_si256(x.as_ptr().cast()) })
+}
+
 /// Eight words, each in a 64-bit lane.
 #[target_feature(enable = "avx512f")]
 #[inline]

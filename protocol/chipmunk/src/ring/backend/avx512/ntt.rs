@@ -7,6 +7,7 @@
 
 use super::arith::{Factor, Modulus, mul_lazy, once};
 use super::mem::{load, store, tile_2, tile_4, tile_8};
+use super::narrow;
 use crate::N;
 use crate::ring::backend::registers_mut;
 use crate::ring::modulus::{NttTables, Prime, Twiddles};
@@ -36,8 +37,11 @@ fn butterfly_inverse(x: __m512i, y: __m512i, f: Factor, m: Modulus) -> (__m512i,
     (once(sum, m.q2), mul_lazy(difference, f, m.q))
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 pub(super) fn forward(prime: &Prime, a: &mut [u32]) {
+    if narrow::Tables::fit(prime) {
+        return narrow::forward(prime, prime.ntt().avx512.get_or_init(|| narrow::Tables::new(prime)), a);
+    }
     debug_assert!(a.iter().all(|&x| x < prime.q()));
     let a = polynomial(a);
     let (m, tables) = (Modulus::new(prime), prime.ntt());
@@ -112,8 +116,11 @@ fn canonical(x: __m512i, m: Modulus) -> __m512i {
     once(once(x, m.q2), m.q)
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 pub(super) fn inverse(prime: &Prime, a: &mut [u32]) {
+    if narrow::Tables::fit(prime) {
+        return narrow::inverse(prime, prime.ntt().avx512.get_or_init(|| narrow::Tables::new(prime)), a);
+    }
     debug_assert!(a.iter().all(|&x| x < prime.q()));
     let a = polynomial(a);
     let (m, tables) = (Modulus::new(prime), prime.ntt());

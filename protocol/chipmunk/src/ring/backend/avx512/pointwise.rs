@@ -1,6 +1,7 @@
 //! Slot-by-slot arithmetic.
 
-use super::arith::{Factor, Modulus, mul_lazy, once};
+use super::arith::{Factor, Modulus, mul_lazy, once, pack_interleaved};
+use super::fixed::Residue;
 use super::mem::{load, load_i32, store};
 use crate::ring::backend::{MAX_UNREDUCED, registers, registers_mut};
 use crate::ring::modulus::Prime;
@@ -24,11 +25,27 @@ pub(super) fn sub(prime: &Prime, a: &mut [u32], b: &[u32]) {
     }
 }
 
+/// For q below 2^26: the 52-bit multiplier reduces the products of even and of odd slots.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+#[inline]
+fn mul_narrow(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
+    let (q, residue) = (Modulus::new(prime).q, Residue::new(prime.q()));
+    for ((out, a), b) in registers_mut(out).iter_mut().zip(registers(a)).zip(registers(b)) {
+        let (a, b) = (load(a), load(b));
+        let even = residue.of(_mm512_mul_epu32(a, b));
+        let odd = residue.of(_mm512_mul_epu32(_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b)));
+        store(out, once(pack_interleaved(even, odd), q));
+    }
+}
+
 /// Barrett: with n the bit length of q, the product's top n + 1 bits times floor(2^(n + 31) / q) estimate the quotient.
 /// The dropped bits cost less than 2^(n-1) / q < 1, the constant's rounding at most 2^(n+1) / 2^32 <= 1/2, the last
 /// rounding less than 1: the remainder is below 3q.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 pub(super) fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
+    if prime.q() < 1 << 26 {
+        return mul_narrow(prime, out, a, b);
+    }
     let m = Modulus::new(prime);
     let bits = u32::BITS - prime.q().leading_zeros();
     let shift = _mm512_set1_epi64(i64::from(bits - 1));

@@ -1,7 +1,7 @@
 //! Between plaintext, KAHE and WIRE moduli, eight coefficients at a time.
 
 use super::arith::{Modulus, low_words, once};
-use super::fixed::{Factor, Montgomery, Residue, Scale, Scaled, high, low, splat};
+use super::fixed::{Factor, Montgomery, Residue, Scale, Scaled, high, low, splat, zero};
 use super::mem::{load_u64, store, store_u64, widen, widen_i32};
 use crate::ring::backend::{registers, registers_mut};
 use crate::ring::switch::{ModulusSwitch, PrimePair};
@@ -36,7 +36,7 @@ impl KaheLift {
     #[inline]
     fn lift(&self, r0: __m512i, r1: __m512i) -> __m512i {
         let difference = _mm512_sub_epi64(_mm512_add_epi64(r1, self.offset), r0);
-        let digit = high(low(_mm512_setzero_si512(), difference, self.q0_inverse), self.q1);
+        let digit = high(zero(), low(zero(), difference, self.q0_inverse), self.q1);
         low(r0, self.q0, digit)
     }
 }
