@@ -125,7 +125,7 @@ fn open(element: &Element, params: &ChannelParams, key: &CheckKey) -> Result<Vec
     let (&length, data) = message.split_first().ok_or(ChannelError::CheckFailed)?;
     // 35-bit symbols are less than the whole field.
     let in_range = symbols.iter().all(|&symbol| symbol < SYMBOL_LIMIT);
-    if !in_range || check != key.symbol(params.encoding(), *point, message) {
+    if !in_range || check != key.public_symbol(params.encoding(), *point, message) {
         return Err(ChannelError::CheckFailed);
     }
     let max = params.max_message_bytes();
@@ -155,14 +155,26 @@ impl CheckKey {
     /// Hashed: the encoding's byte, the point, then length and data, one u64 little-endian each. The number
     /// of symbols follows from the length of the input, so it is injective.
     fn symbol(&self, encoding: Encoding, point: u64, message: &[u64]) -> u64 {
-        let mut input = Zeroizing::new(Vec::with_capacity(1 + 8 * (1 + message.len())));
+        self.hash(&mut Zeroizing::new(Vec::new()), encoding, point, message)
+    }
+
+    /// [`symbol`](Self::symbol) of a message that nobody has to hide any more: nothing is wiped but the hasher.
+    fn public_symbol(&self, encoding: Encoding, point: u64, message: &[u64]) -> u64 {
+        self.hash(&mut Vec::new(), encoding, point, message)
+    }
+
+    /// The symbol, by way of an empty buffer for what is hashed.
+    fn hash(&self, input: &mut Vec<u8>, encoding: Encoding, point: u64, message: &[u64]) -> u64 {
+        // Allocated once: a vector that grows leaves copies of the message behind.
+        input.reserve_exact(1 + 8 * (1 + message.len()));
         input.push(encoding.tag());
         input.extend_from_slice(&point.to_le_bytes());
-        for symbol in message {
-            input.extend_from_slice(&symbol.to_le_bytes());
+        input.resize(1 + 8 * (1 + message.len()), 0);
+        for (bytes, symbol) in input[9..].as_chunks_mut().0.iter_mut().zip(message) {
+            *bytes = symbol.to_le_bytes();
         }
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(&input);
+        hasher.update(input);
         let hash = hasher.finalize();
         hasher.zeroize();
         let [b0, b1, b2, b3, b4, ..] = *hash.as_bytes();

@@ -43,25 +43,24 @@ pub(crate) fn pack(bytes: &[u8], mut symbol: impl FnMut(u64)) {
 /// `bytes`.
 #[must_use]
 pub(crate) fn unpack(symbols: impl IntoIterator<Item = u64>, bytes: &mut [u8]) -> bool {
-    let mut bytes = bytes.iter_mut();
-    let (mut buffer, mut filled, mut rest) = (0u64, 0, 0u64);
-    for symbol in symbols {
-        debug_assert!(symbol < SYMBOL_LIMIT);
-        // At most 7 + 35 bits.
-        buffer |= symbol << filled;
-        filled += SYMBOL_BITS;
-        while filled >= 8 {
-            let [low, ..] = buffer.to_le_bytes();
-            match bytes.next() {
-                Some(byte) => *byte = low,
-                None => rest |= u64::from(low),
-            }
-            buffer >>= 8;
-            filled -= 8;
+    const WIDTH: usize = SYMBOL_BITS as usize;
+    let mut symbols = symbols.into_iter();
+    let (mut buffer, mut filled) = (0u128, 0);
+    let (words, tail) = bytes.as_chunks_mut::<8>();
+    for word in words.iter_mut().map(|word| &mut word[..]).chain([tail]) {
+        let bits = 8 * word.len();
+        while filled < bits {
+            let symbol = symbols.next().expect("the symbols hold all bytes");
+            debug_assert!(symbol < SYMBOL_LIMIT);
+            // At most 63 + 35 bits.
+            buffer |= u128::from(symbol) << filled;
+            filled += WIDTH;
         }
+        word.copy_from_slice(&buffer.to_le_bytes()[..word.len()]);
+        buffer >>= bits;
+        filled -= bits;
     }
-    debug_assert!(bytes.next().is_none(), "the symbols hold all bytes");
-    rest | buffer == 0
+    symbols.fold(0, |rest, symbol| rest | symbol) == 0 && buffer == 0
 }
 
 #[cfg(test)]

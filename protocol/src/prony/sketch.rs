@@ -147,14 +147,18 @@ impl Sketch {
         if polys.len() != params.n_polys() {
             return Err(PronyError::PolyCount { expected: params.n_polys(), found: polys.len() });
         }
-        let mut scalars = Vec::with_capacity(polys.len() * N);
-        for poly in polys {
-            scalars.extend_from_slice(poly.coefficients());
-        }
         // In the owner before any early return, so that it is wiped on every path.
-        let mut sketch = Self { params, scalars };
-        if let Some(index) = sketch.scalars.iter().position(|&scalar| scalar >= PRONY_PRIME) {
-            return Err(PronyError::ScalarOutOfRange { index, value: sketch.scalars[index] });
+        let mut sketch = Self { params, scalars: Vec::with_capacity(polys.len() * N) };
+        for poly in polys {
+            let coefficients = poly.coefficients();
+            if coefficients.iter().fold(false, |found, &scalar| found | (scalar >= PRONY_PRIME)) {
+                let index = coefficients.iter().take_while(|&&scalar| scalar < PRONY_PRIME).count();
+                return Err(PronyError::ScalarOutOfRange {
+                    index: sketch.scalars.len() + index,
+                    value: coefficients[index],
+                });
+            }
+            sketch.scalars.extend_from_slice(coefficients);
         }
         if sketch.scalars[params.scalars()..].iter().any(|&scalar| scalar != 0) {
             return Err(PronyError::CheckFailed);

@@ -84,8 +84,8 @@ pub struct Factors {
 impl Factors {
     /// Factors from canonical elements.
     pub fn new(kernels: &FieldKernels, canonical: &[u64]) -> Self {
-        let [words, companions] =
-            [0, 1].map(|part| canonical.iter().map(|&c| (kernels.factor)(c)[part]).collect());
+        let (words, companions) =
+            canonical.iter().map(|&c| (kernels.factor)(c)).map(|[word, companion]| (word, companion)).unzip();
         Self { words, companions }
     }
 }

@@ -56,23 +56,39 @@ struct Sums {
     low: [[u32; 8]; 4],
 }
 
+impl Coordinate {
+    const ZERO: Self = Self { float: [[0; 4]; 8], low: [[0; 8]; 4] };
+}
+
+impl Sums {
+    const ZERO: Self = Self { float: [[0; 4]; 8], low: [[BIAS; 8]; 4] };
+}
+
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn products(rows: &Rows, columns: &[u64], stride: usize, out: &mut [u64]) {
     let n = out.len() / rows.count;
     assert_eq!(out.len(), n * rows.count);
-    let mut panel = vec![Coordinate { float: [[0; 4]; 8], low: [[0; 8]; 4] }; rows.width];
-    let mut sums = vec![Sums { float: [[0; 4]; 8], low: [[0; 8]; 4] }; rows.count];
+    let mut panel = Vec::with_capacity(rows.width);
+    let mut sums = Vec::with_capacity(rows.count);
     for first in (0..n).step_by(PANEL) {
         let size = PANEL.min(n - first);
-        fill(&mut panel, &columns[first * stride..], stride, size);
+        fill(&mut panel, rows.width, &columns[first * stride..], stride, size);
         for group in parts(rows.width, GROUP) {
-            sums.fill(Sums { float: [[0; 4]; 8], low: [[BIAS; 8]; 4] });
+            sums.clear();
             for block in parts(group.len(), BLOCK) {
                 let block = group.start + block.start..group.start + block.end;
-                for (row, sums) in sums.iter_mut().enumerate() {
+                for row in 0..rows.count {
+                    if sums.len() == row {
+                        sums.push(Sums::ZERO);
+                    }
                     let at = row * rows.width;
                     let range = at + block.start..at + block.end;
-                    accumulate(sums, &rows.words[range.clone()], &rows.low[range], &panel[block.clone()]);
+                    accumulate(
+                        &mut sums[row],
+                        &rows.words[range.clone()],
+                        &rows.low[range],
+                        &panel[block.clone()],
+                    );
                 }
             }
             for (row, sums) in sums.iter().enumerate() {
@@ -89,10 +105,10 @@ pub(super) fn products(rows: &Rows, columns: &[u64], stride: usize, out: &mut [u
     }
 }
 
-/// Fills the panel with `size` columns, and zeros.
+/// Fills the panel with `size` columns of `width` words, and zeros.
 #[target_feature(enable = "avx2,fma")]
-fn fill(panel: &mut [Coordinate], columns: &[u64], stride: usize, size: usize) {
-    let width = panel.len();
+fn fill(panel: &mut Vec<Coordinate>, width: usize, columns: &[u64], stride: usize, size: usize) {
+    panel.clear();
     for first in (0..width).step_by(4) {
         let count = 4.min(width - first);
         let quad = |column: usize| {
@@ -109,18 +125,20 @@ fn fill(panel: &mut [Coordinate], columns: &[u64], stride: usize, size: usize) {
                 }
             }
         };
+        let mut four = [Coordinate::ZERO; 4];
         for v in 0..4 {
             let [even, odd] = [8 * v, 8 * v + 4].map(|column| {
                 let quads = [0, 1, 2, 3].map(|i| _mm256_castsi256_pd(quad(column + i)));
                 transpose(quads).map(|x| balance(_mm256_castpd_si256(x)))
             });
-            for i in 0..count {
-                store_u64(&mut panel[first + i].float[2 * v], to_float(even[i]));
-                store_u64(&mut panel[first + i].float[2 * v + 1], to_float(odd[i]));
+            for i in 0..4 {
+                store_u64(&mut four[i].float[2 * v], to_float(even[i]));
+                store_u64(&mut four[i].float[2 * v + 1], to_float(odd[i]));
                 let low = _mm256_blend_epi32::<0b1010_1010>(even[i], _mm256_slli_epi64::<32>(odd[i]));
-                store(&mut panel[first + i].low[v], low);
+                store(&mut four[i].low[v], low);
             }
         }
+        panel.extend_from_slice(&four[..count]);
     }
 }
 
@@ -146,12 +164,14 @@ fn to_float(x: __m256i) -> __m256i {
 fn accumulate(sums: &mut Sums, row: &[u64], row_low: &[u32], panel: &[Coordinate]) {
     let mut float: [_; 8] = std::array::from_fn(|v| _mm256_castsi256_pd(load_u64(&sums.float[v])));
     let mut low: [_; 4] = std::array::from_fn(|v| load(&sums.low[v]));
-    for ((a, b), x) in row.iter().zip(row_low).zip(panel) {
-        let a = _mm256_set1_pd(f64::from_bits(*a));
+    // Equal lengths in the compiler's sight, so that the loop has no bounds checks.
+    let (row, row_low) = (&row[..panel.len()], &row_low[..panel.len()]);
+    for (j, x) in panel.iter().enumerate() {
+        let a = _mm256_set1_pd(f64::from_bits(row[j]));
         for (sum, x) in float.iter_mut().zip(&x.float) {
             *sum = _mm256_fmadd_pd(a, _mm256_castsi256_pd(load_u64(x)), *sum);
         }
-        let b = _mm256_set1_epi32(b.cast_signed());
+        let b = _mm256_set1_epi32(row_low[j].cast_signed());
         for (sum, x) in low.iter_mut().zip(&x.low) {
             *sum = _mm256_add_epi32(*sum, _mm256_mullo_epi32(b, load(x)));
         }

@@ -31,10 +31,10 @@ pub(super) fn pack_rows(rows: &[u64], width: usize) -> Rows {
 pub(super) fn products(rows: &Rows, columns: &[u64], stride: usize, out: &mut [u64]) {
     let n = out.len() / rows.count;
     assert_eq!(out.len(), n * rows.count);
-    let mut panel = vec![[[0; LANES]; PANEL / LANES]; rows.width];
+    let mut panel: Vec<Coordinate> = Vec::with_capacity(rows.width);
     for first in (0..n).step_by(PANEL) {
         let size = PANEL.min(n - first);
-        fill(&mut panel, &columns[first * stride..], stride, size);
+        fill(&mut panel, rows.width, &columns[first * stride..], stride, size);
         for group in parts(rows.width, GROUP) {
             let panel = &panel[group.clone()];
             let mut emit = |row: usize, residues: Coordinate| {
@@ -60,10 +60,10 @@ pub(super) fn products(rows: &Rows, columns: &[u64], stride: usize, out: &mut [u
     }
 }
 
-/// Fills the panel with `size` columns, and zeros.
+/// Fills the panel with `size` columns of `width` words, and zeros.
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn fill(panel: &mut [Coordinate], columns: &[u64], stride: usize, size: usize) {
-    let width = panel.len();
+fn fill(panel: &mut Vec<Coordinate>, width: usize, columns: &[u64], stride: usize, size: usize) {
+    panel.clear();
     for first in (0..width).step_by(LANES) {
         let count = LANES.min(width - first);
         let words = |column: usize| {
@@ -80,12 +80,14 @@ fn fill(panel: &mut [Coordinate], columns: &[u64], stride: usize, size: usize) {
                 }
             }
         };
+        let mut eight = [[[0; LANES]; PANEL / LANES]; LANES];
         for v in 0..PANEL / LANES {
             let coordinates = transpose(std::array::from_fn(|i| words(LANES * v + i)));
-            for (out, coordinate) in panel[first..first + count].iter_mut().zip(coordinates) {
+            for (out, coordinate) in eight.iter_mut().zip(coordinates) {
                 store(&mut out[v], coordinate);
             }
         }
+        panel.extend_from_slice(&eight[..count]);
     }
 }
 
