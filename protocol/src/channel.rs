@@ -124,7 +124,7 @@ fn open(element: &Element, params: &ChannelParams, key: &CheckKey) -> Result<Vec
     let (&check, message) = symbols.split_last().ok_or(ChannelError::CheckFailed)?;
     let (&length, data) = message.split_first().ok_or(ChannelError::CheckFailed)?;
     // 35-bit symbols are less than the whole field.
-    let in_range = symbols.iter().all(|&symbol| symbol < SYMBOL_LIMIT);
+    let in_range = symbols.iter().fold(0, |bits, symbol| bits | symbol) < SYMBOL_LIMIT;
     if !in_range || check != key.public_symbol(params.encoding(), *point, message) {
         return Err(ChannelError::CheckFailed);
     }

@@ -43,22 +43,37 @@ pub(crate) fn pack(bytes: &[u8], mut symbol: impl FnMut(u64)) {
 /// `bytes`.
 #[must_use]
 pub(crate) fn unpack(symbols: impl IntoIterator<Item = u64>, bytes: &mut [u8]) -> bool {
-    const WIDTH: usize = SYMBOL_BITS as usize;
     let mut symbols = symbols.into_iter();
-    let (mut buffer, mut filled) = (0u128, 0);
-    let (words, tail) = bytes.as_chunks_mut::<8>();
-    for word in words.iter_mut().map(|word| &mut word[..]).chain([tail]) {
-        let bits = 8 * word.len();
-        while filled < bits {
-            let symbol = symbols.next().expect("the symbols hold all bytes");
-            debug_assert!(symbol < SYMBOL_LIMIT);
-            // At most 63 + 35 bits.
-            buffer |= u128::from(symbol) << filled;
-            filled += WIDTH;
+    let mut next = || {
+        let symbol = symbols.next().expect("the symbols hold all bytes");
+        debug_assert!(symbol < SYMBOL_LIMIT);
+        symbol
+    };
+    // Eight symbols are 280 bits: four words and three bytes.
+    let (groups, tail) = bytes.as_chunks_mut::<35>();
+    for group in groups {
+        let [s0, s1, s2, s3, s4, s5, s6, s7]: [u64; 8] = std::array::from_fn(|_| next());
+        let words = [
+            s0 | s1 << 35,
+            s1 >> 29 | s2 << 6 | s3 << 41,
+            s3 >> 23 | s4 << 12 | s5 << 47,
+            s5 >> 17 | s6 << 18 | s7 << 53,
+            s7 >> 11,
+        ];
+        let words = words.map(u64::to_le_bytes);
+        group.copy_from_slice(&words.as_flattened()[..35]);
+    }
+    let (mut buffer, mut filled) = (0u64, 0);
+    for byte in tail {
+        while filled < 8 {
+            // At most 7 + 35 bits.
+            buffer |= next() << filled;
+            filled += SYMBOL_BITS;
         }
-        word.copy_from_slice(&buffer.to_le_bytes()[..word.len()]);
-        buffer >>= bits;
-        filled -= bits;
+        let [low, ..] = buffer.to_le_bytes();
+        *byte = low;
+        buffer >>= 8;
+        filled -= 8;
     }
     symbols.fold(0, |rest, symbol| rest | symbol) == 0 && buffer == 0
 }
