@@ -11,16 +11,16 @@ use crate::lattice::{CrsSeed, Lattice};
 use crate::plaintext::PlainPoly;
 use chipmunk::N;
 use chipmunk::params::ParameterSet;
+use chipmunk::ring::expand::{Expander, Stream};
 use chipmunk::ring::pack::PackError;
 use chipmunk::ring::sample::{self, Gaussian};
 use chipmunk::ring::switch::ModulusSwitch;
 use chipmunk::ring::{Coeff, Cs, Kahe, Ntt, Poly, RingContext, ShortPoly, Wire};
 use chipmunk::secret::Secret;
-use rand_chacha::ChaCha20Rng;
-use rand_core::{CryptoRng, SeedableRng};
+use rand_core::CryptoRng;
 use rayon::prelude::*;
-use std::sync::Arc;
-use zeroize::Zeroizing;
+use std::sync::{Arc, OnceLock};
+use zeroize::{Zeroize, Zeroizing};
 
 /// Which plaintext modulus a round uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,13 +142,16 @@ impl SummedKey {
 #[derive(Debug)]
 pub struct KaheParams {
     lattice: Arc<Lattice>,
-    a: Vec<Poly<Kahe, Ntt>>,
+    expander: Expander,
+    polys: usize,
+    /// The public vector, expanded when it is first needed: servers and aggregators never need it.
+    a: OnceLock<Vec<Poly<Kahe, Ntt>>>,
     t: u64,
     switch: ModulusSwitch,
 }
 
 impl KaheParams {
-    /// Expands the epoch's public vector of `polys` elements, in parallel.
+    /// The parameters of an epoch whose public vector has `polys` elements.
     pub fn new(
         lattice: Arc<Lattice>,
         seed: &CrsSeed,
@@ -156,23 +159,30 @@ impl KaheParams {
         polys: u32,
         plaintext: Plaintext,
     ) -> Self {
-        let expander = seed.epoch_expander(epoch);
-        let a =
-            (0..polys).into_par_iter().map(|i| sample::uniform_ntt(&lattice.kahe, &expander, i)).collect();
         let t = plaintext.modulus(lattice.set);
         let switch = ModulusSwitch::new(&lattice.kahe, &lattice.wire, t);
-        Self { lattice, a, t, switch }
+        let polys = usize::try_from(polys).expect("a count of polynomials fits usize");
+        let expander = seed.epoch_expander(epoch);
+        Self { lattice, expander, polys, a: OnceLock::new(), t, switch }
+    }
+
+    /// The public vector; the first call expands it, in parallel.
+    fn a(&self) -> &[Poly<Kahe, Ntt>] {
+        self.a.get_or_init(|| {
+            let element = |index| sample::uniform_ntt(&self.lattice.kahe, &self.expander, index);
+            (0..u32::MAX).into_par_iter().take(self.polys).map(element).collect()
+        })
     }
 
     /// Polynomials of a message: mu.
     pub const fn polys(&self) -> usize {
-        self.a.len()
+        self.polys
     }
 
     /// The public vector a, in the transform domain: for vectors that another implementation checks.
     #[cfg(any(test, feature = "test-util"))]
     pub fn public_vector(&self) -> &[Poly<Kahe, Ntt>] {
-        &self.a
+        self.a()
     }
 
     /// The plaintext modulus t.
@@ -196,43 +206,49 @@ impl KaheParams {
         message: &[PlainPoly],
         seed: &Zeroizing<[u8; 32]>,
     ) -> Result<Vec<u8>, KaheError> {
-        let in_range = |m: &PlainPoly| {
-            // The borrow of t - 1 - m, gathered over all coefficients: no branch on a message.
-            m.coefficients().iter().fold(0, |above, &m| above | ((self.t - 1).wrapping_sub(m) >> 63)) == 0
-        };
-        if message.len() != self.polys() || !message.iter().all(in_range) {
-            return Err(KaheError::MessageShape { expected: self.polys(), found: message.len() });
+        let shape = KaheError::MessageShape { expected: self.polys(), found: message.len() };
+        if message.len() != self.polys() {
+            return Err(shape);
         }
         let kahe = &self.lattice.kahe;
         let s = Zeroizing::new(kahe.forward(kahe.from_short(key.0.expose())));
-        let mut root = ChaCha20Rng::from_seed(**seed);
-        let seeds: Vec<Zeroizing<[u8; 32]>> = message.iter().map(|_| fork(&mut root)).collect();
+        let errors = Expander::new(seed, b"panetiere/kahe/errors/v1");
         let mut packed = vec![0; self.ciphertext_len()];
-        packed
+        let out_of_range = packed
             .par_chunks_exact_mut(self.lattice.wire_poly_len())
-            .zip(&self.a)
+            .zip(self.a())
             .zip(message)
-            // By reference: moved out, the seeds would stay behind in the vector's memory.
-            .zip(&seeds)
-            .for_each(|(((out, a), m), seed)| self.encrypt_poly(a, &s, m, seed, out));
-        Ok(packed)
+            .zip(0..u32::MAX)
+            .with_min_len(POLYS_PER_TASK)
+            .map_init(Scratch::new, |scratch, (((out, a), m), index)| {
+                self.encrypt_poly(a, &s, m, errors.stream(index, 0), scratch, out)
+            })
+            .reduce(|| 0, |all, one| all | one);
+        if out_of_range == 0 { Ok(packed) } else { Err(shape) }
     }
 
+    /// Encrypts one polynomial, and returns zero if all its coefficients are below t.
     fn encrypt_poly(
         &self,
         a: &Poly<Kahe, Ntt>,
         s: &Poly<Kahe, Ntt>,
         message: &PlainPoly,
-        seed: &[u8; 32],
+        mut errors: Stream,
+        scratch: &mut Scratch,
         out: &mut [u8],
-    ) {
-        let Lattice { kahe, wire, .. } = &*self.lattice;
-        let error =
-            sample::gaussian(self.lattice.kernels(), Gaussian::Error, &mut ChaCha20Rng::from_seed(*seed));
-        let mask = Zeroizing::new(kahe.inverse(kahe.mul(a, s)));
-        let mut ciphertext = Poly::zero();
-        self.switch.encrypt(&mask, &error, message.coefficients(), &mut ciphertext);
-        wire.pack_into(&ciphertext, out);
+    ) -> u64 {
+        let Scratch { mask, error, ciphertext } = scratch;
+        // The borrow of t - 1 - m, gathered over all coefficients: no branch on a message.
+        let above = |above, &m: &u64| above | ((self.t - 1).wrapping_sub(m) >> 63);
+        let above = message.coefficients().iter().fold(0, above);
+        if above != 0 {
+            return above;
+        }
+        sample::gaussian_into(self.lattice.kernels(), Gaussian::Error, &mut errors, error);
+        self.lattice.kahe.product_into(a, s, mask);
+        self.switch.encrypt(mask, error, message.coefficients(), ciphertext);
+        self.lattice.wire.pack_into(ciphertext, out);
+        above
     }
 
     /// Opens a sum of ciphertexts with the sum of their keys: the sum of the messages modulo t.
@@ -246,7 +262,7 @@ impl KaheParams {
         let opened: Vec<Result<PlainPoly, KaheError>> = sum
             .limbs
             .par_chunks_exact(2 * N)
-            .zip(&self.a)
+            .zip(self.a())
             .enumerate()
             .map(|(poly, (limbs, a))| {
                 let mut plain = PlainPoly::zero();
@@ -260,6 +276,29 @@ impl KaheParams {
         opened.into_iter().collect()
     }
 }
+
+/// What encrypting one polynomial needs, kept from one to the next; what is secret is wiped at the end.
+struct Scratch {
+    mask: Poly<Kahe, Coeff>,
+    error: ShortPoly,
+    ciphertext: Poly<Wire, Coeff>,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Self { mask: Poly::zero(), error: ShortPoly::zero(), ciphertext: Poly::zero() }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.mask.zeroize();
+        self.error.zeroize();
+    }
+}
+
+/// Polynomials that one task encrypts: a few hundred microseconds' work.
+const POLYS_PER_TASK: usize = 16;
 
 /// A 32-byte seed of a child stream.
 pub(crate) fn fork(rng: &mut (impl CryptoRng + ?Sized)) -> Zeroizing<[u8; 32]> {
@@ -291,37 +330,67 @@ impl CiphertextSum {
         self.count
     }
 
+    /// Bytes of one packed polynomial.
+    pub(crate) fn poly_len(&self) -> usize {
+        self.lattice.wire_poly_len()
+    }
+
     /// Adds a packed ciphertext: all of it or, on an error, nothing.
     ///
     /// # Errors
     /// `Malformed` for a wrong length or a coefficient at or above its WIRE prime; `TooManyClients` beyond `rho_max`.
     pub fn add(&mut self, packed: &[u8]) -> Result<(), KaheError> {
-        if self.count >= self.lattice.set.rho_max {
-            return Err(KaheError::TooManyClients { max: self.lattice.set.rho_max });
+        let (expected, found) = (self.limbs.len() / (2 * N) * self.poly_len(), packed.len());
+        if expected != found {
+            let source = PackError::Length { expected, found };
+            return Err(KaheError::Malformed { poly: found / self.poly_len(), source });
         }
-        let outcome = self.accumulate(packed, RingContext::add_packed_limb);
-        match &outcome {
+        self.add_polys(0, packed)?;
+        self.count_one().inspect_err(|_| self.take_off(found / self.poly_len(), packed))
+    }
+
+    /// Counts a ciphertext of which every polynomial is in the sum.
+    ///
+    /// # Errors
+    /// `TooManyClients` beyond `rho_max`.
+    pub(crate) fn count_one(&mut self) -> Result<(), KaheError> {
+        let max = self.lattice.set.rho_max;
+        if self.count >= max {
+            return Err(KaheError::TooManyClients { max });
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Adds whole polynomials of a ciphertext from number `first` on: all of them or, on an error, none.
+    ///
+    /// # Errors
+    /// `Malformed` for a coefficient at or above its WIRE prime, or more polynomials than a ciphertext has.
+    pub(crate) fn add_polys(&mut self, first: usize, packed: &[u8]) -> Result<(), KaheError> {
+        let outcome = self.combine(first, packed, RingContext::add_packed_limb);
+        if let Err(KaheError::Malformed { source: PackError::OutOfRange { .. }, .. }) = &outcome {
             // Out-of-range fields were added too; the same fields taken off again leave the sum as it was.
-            Err(KaheError::Malformed { source: PackError::OutOfRange { .. }, .. }) => {
-                let _undone = self.accumulate(packed, RingContext::sub_packed_limb);
-            }
-            Err(_) => {}
-            Ok(()) => self.count += 1,
+            let _undone = self.combine(first, packed, RingContext::sub_packed_limb);
         }
         outcome
     }
 
-    fn accumulate(&mut self, packed: &[u8], combine: CombineLimb) -> Result<(), KaheError> {
-        let wire = &self.lattice.wire;
-        let expected = self.limbs.len() / (2 * N) * wire.packed_len();
-        if packed.len() != expected {
-            let source = PackError::Length { expected, found: packed.len() };
-            return Err(KaheError::Malformed { poly: packed.len() / wire.packed_len(), source });
-        }
-        let bad = self
-            .limbs
+    /// Takes the first `polys` polynomials of a ciphertext off again, which were added from the same bytes.
+    pub(crate) fn take_off(&mut self, polys: usize, packed: &[u8]) {
+        let added = &packed[..polys * self.poly_len()];
+        self.combine(0, added, RingContext::sub_packed_limb).expect("it was added from these bytes");
+    }
+
+    fn combine(&mut self, first: usize, packed: &[u8], combine: CombineLimb) -> Result<(), KaheError> {
+        let (wire, poly_len) = (&self.lattice.wire, self.lattice.wire_poly_len());
+        let count = packed.len() / poly_len;
+        let Some(limbs) = self.limbs.get_mut(first * 2 * N..(first + count) * 2 * N) else {
+            let source = PackError::Length { expected: 0, found: packed.len() };
+            return Err(KaheError::Malformed { poly: first, source });
+        };
+        let bad = limbs
             .par_chunks_exact_mut(N)
-            .zip(packed.par_chunks_exact(wire.packed_len() / 2))
+            .zip(packed.par_chunks_exact(poly_len / 2))
             .enumerate()
             .with_min_len(LIMBS_PER_TASK)
             .filter_map(|(limb, (sums, bytes))| {
@@ -330,7 +399,7 @@ impl CiphertextSum {
             .min_by_key(|(limb, _)| *limb);
         match bad {
             None => Ok(()),
-            Some((limb, source)) => Err(KaheError::Malformed { poly: limb / 2, source }),
+            Some((limb, source)) => Err(KaheError::Malformed { poly: first + limb / 2, source }),
         }
     }
 }

@@ -383,7 +383,7 @@ impl Round<'_> {
         let post = ClientBulletinEntry::from_bytes_with(params, &bytes).expect("an encoder's bytes parse");
         self.bulletin.insert(sent.client_id, bytes);
         let key = self.net.party(sent.client_id).signing_key.verifying_key();
-        let verified = match post.signed.check(params, &self.session, &key) {
+        let verified = match post.head.signed.check(params, &self.session, &key) {
             Ok(verified) => verified,
             refused => return Delivery { statement: refused, envelopes: Vec::new() },
         };

@@ -13,7 +13,8 @@
 use allocation_counter::measure;
 use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, Mode, PostStatement, ServerBulletinEntry, SignedPost,
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, Mode, PostHead, PostStatement, ServerBulletinEntry,
+    SignedPost,
 };
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
@@ -160,7 +161,7 @@ macro_rules! wire_types {
 }
 
 fn statement(mode: Mode) -> PostStatement {
-    let mut statement = SENT.post.signed.claim().clone();
+    let mut statement = SENT.post.head.signed.claim().clone();
     statement.mode = mode;
     statement.roots = vec![statement.roots[0]; mode.roots()];
     statement
@@ -218,10 +219,12 @@ wire_types! {
     post_statement: PostStatement, refuses: true,
         [Mode::Direct, Mode::Aggregated, Mode::Erasure].map(|mode| statement(mode).to_bytes()).into(),
         PostStatement::from_bytes, PostStatement::to_bytes;
-    signed_post: SignedPost, refuses: true, vec![SENT.post.signed.to_bytes()],
+    signed_post: SignedPost, refuses: true, vec![SENT.post.head.signed.to_bytes()],
         SignedPost::from_bytes, SignedPost::to_bytes;
-    commitment: Commitment, refuses: true, vec![SENT.post.commitment.to_bytes(params().lattice())],
+    commitment: Commitment, refuses: true, vec![SENT.post.head.commitment.to_bytes(params().lattice())],
         a_commitment, |commitment| commitment.to_bytes(params().lattice());
+    post_head: PostHead, refuses: true, vec![SENT.post.head.to_bytes(params())],
+        |bytes| PostHead::from_bytes_with(params(), bytes), |head| head.to_bytes(params());
     client_bulletin_entry: ClientBulletinEntry, refuses: true, vec![SENT.post.to_bytes(params())],
         |bytes| ClientBulletinEntry::from_bytes_with(params(), bytes), |post| post.to_bytes(params());
     // Server 0 has two hashes in its path, server 2 has one.

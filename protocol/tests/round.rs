@@ -26,7 +26,7 @@ fn a_round_reveals_the_sum_over_its_set_and_nothing_else() {
         let sent = round.client(client);
         let sizes = net.params.wire_sizes(5);
         assert_eq!(sent.post.to_bytes(&net.params).len(), sizes.post);
-        assert_eq!(sent.post.signed.encoded_len(), sizes.post_leaf);
+        assert_eq!(sent.post.head.signed.encoded_len(), sizes.post_leaf);
         assert_eq!(sent.envelopes.iter().map(Encode::encoded_len).sum::<usize>(), sizes.envelopes);
         assert!(sent.envelopes.iter().all(|envelope| envelope.sealed.len() == sizes.sealed_opening));
 
@@ -197,7 +197,7 @@ fn rounds_of_one_epoch_are_independent() {
     for client in net.ids() {
         let (a, b) = (first.client(client), second.client(client));
         assert_ne!(a.post.ciphertext, b.post.ciphertext);
-        assert_ne!(a.post.commitment, b.post.commitment);
+        assert_ne!(a.post.head.commitment, b.post.head.commitment);
         second.submit(&b).accepted();
         first.submit(&a).accepted();
     }

@@ -8,7 +8,8 @@ mod set;
 
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
-pub(crate) use post::ciphertext_digest;
-pub use post::{ClientBulletinEntry, Mode, PostStatement, SignedPost, StatementError, VerifiedPost};
+pub use post::{
+    ClientBulletinEntry, Mode, PostHead, PostStatement, PostView, SignedPost, StatementError, VerifiedPost,
+};
 pub use server_sum::{ServerBulletinEntry, SumClaim};
 pub use set::{CanonicalSet, SetError, posts_digest};

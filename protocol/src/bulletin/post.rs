@@ -103,7 +103,7 @@ impl PostStatement {
 
 /// BLAKE3 of a packed ciphertext.
 pub(crate) fn ciphertext_digest(ciphertext: &[u8]) -> CiphertextDigest {
-    CiphertextDigest::from_digest(blake3::hash(ciphertext).into())
+    CiphertextDigest::from_digest(blake3::Hasher::new().update_rayon(ciphertext).finalize().into())
 }
 
 impl Encode for PostStatement {
@@ -338,39 +338,32 @@ impl VerifiedPost {
     }
 }
 
-/// A client's post in direct and aggregated mode: the statement, the root and the ciphertext it speaks of.
+/// What a post begins with: the statement, and the root it speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientBulletinEntry {
+pub struct PostHead {
     /// The statement.
     pub signed: SignedPost,
     /// The commitment to the key shares.
     pub commitment: Commitment,
-    /// The packed ciphertext.
-    pub ciphertext: Vec<u8>,
 }
 
-impl ClientBulletinEntry {
-    /// Bytes of a post: framing, statement, signature, root, ciphertext.
+impl PostHead {
+    /// Bytes of a head: framing, statement, signature, root.
     pub fn packed_len(params: &ProtocolParams) -> usize {
-        HEADER_LEN
-            + PostStatement::len(params.mode())
-            + Signature::LEN
-            + params.lattice().hvc.packed_len()
-            + params.kahe().ciphertext_len()
+        HEADER_LEN + PostStatement::len(params.mode()) + Signature::LEN + params.lattice().hvc.packed_len()
     }
 
-    /// The post's bytes.
+    /// The head's bytes.
     pub fn to_bytes(&self, params: &ProtocolParams) -> Vec<u8> {
         let mut out = Vec::with_capacity(Self::packed_len(params));
         ObjectType::ClientPost.encode_header(&mut out);
         self.signed.encode(&mut out);
         params.lattice().hvc.pack(self.commitment.root(), &mut out);
-        out.extend_from_slice(&self.ciphertext);
         out
     }
 }
 
-impl DecodeWith<ProtocolParams> for ClientBulletinEntry {
+impl DecodeWith<ProtocolParams> for PostHead {
     fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.header(ObjectType::ClientPost)?;
         let signed = SignedPost::decode(reader)?;
@@ -378,7 +371,70 @@ impl DecodeWith<ProtocolParams> for ClientBulletinEntry {
         let refused = reader.fault("commitment root", DecodeErrorKind::OutOfRange);
         let root = reader.take(lattice.hvc.packed_len(), "commitment root")?;
         let commitment = Commitment::from_bytes(lattice, root).map_err(|_| refused)?;
-        let ciphertext = reader.take(params.kahe().ciphertext_len(), "ciphertext")?.to_vec();
-        Ok(Self { signed, commitment, ciphertext })
+        Ok(Self { signed, commitment })
+    }
+}
+
+/// A client's post in direct and aggregated mode: its head, and the ciphertext that the statement speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientBulletinEntry {
+    /// Statement and root.
+    pub head: PostHead,
+    /// The packed ciphertext.
+    pub ciphertext: Vec<u8>,
+}
+
+/// A post in memory that somebody else owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostView<'a> {
+    /// Statement and root.
+    pub head: PostHead,
+    /// The packed ciphertext.
+    pub ciphertext: &'a [u8],
+}
+
+impl<'a> From<&'a ClientBulletinEntry> for PostView<'a> {
+    fn from(post: &'a ClientBulletinEntry) -> Self {
+        Self { head: post.head.clone(), ciphertext: &post.ciphertext }
+    }
+}
+
+impl<'a> PostView<'a> {
+    /// Reads a post without copying its ciphertext.
+    ///
+    /// # Errors
+    /// For anything but exactly one post of the round's size.
+    pub fn parse(params: &ProtocolParams, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let view = Self::read(params, &mut reader)?;
+        reader.finish()?;
+        Ok(view)
+    }
+
+    fn read(params: &ProtocolParams, reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let head = PostHead::decode_with(params, reader)?;
+        let ciphertext = reader.take(params.kahe().ciphertext_len(), "ciphertext")?;
+        Ok(Self { head, ciphertext })
+    }
+}
+
+impl ClientBulletinEntry {
+    /// Bytes of a post: head and ciphertext.
+    pub fn packed_len(params: &ProtocolParams) -> usize {
+        PostHead::packed_len(params) + params.kahe().ciphertext_len()
+    }
+
+    /// The post's bytes in one piece. Whoever can send two pieces sends the head's bytes and the ciphertext.
+    pub fn to_bytes(&self, params: &ProtocolParams) -> Vec<u8> {
+        let mut out = self.head.to_bytes(params);
+        out.extend_from_slice(&self.ciphertext);
+        out
+    }
+}
+
+impl DecodeWith<ProtocolParams> for ClientBulletinEntry {
+    fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let PostView { head, ciphertext } = PostView::read(params, reader)?;
+        Ok(Self { head, ciphertext: ciphertext.to_vec() })
     }
 }

@@ -5,7 +5,7 @@
 //! generator before anything runs in parallel, so the same seed gives the same bytes on any number of threads.
 
 use super::params::ProtocolParams;
-use crate::bulletin::{ClientBulletinEntry, Envelope, Mode, PostStatement, SignedPost, env_root};
+use crate::bulletin::{ClientBulletinEntry, Envelope, Mode, PostHead, PostStatement, SignedPost, env_root};
 use crate::cs::{Commitment, FreshOpening};
 use crate::fault::{Attribution, Fault};
 use crate::ids::{ClientId, RootDigest, ServerId, SessionId};
@@ -179,5 +179,9 @@ pub fn run_client_round(
     let (env_root, envelopes) = env_root(client_id, keys.zip(sealed));
     let statement = PostStatement::direct(params, session, client_id, &commitment, &ciphertext, env_root);
     let signed = SignedPost::sign(statement, signing_key);
-    Ok(ClientRound { client_id, post: ClientBulletinEntry { signed, commitment, ciphertext }, envelopes })
+    Ok(ClientRound {
+        client_id,
+        post: ClientBulletinEntry { head: PostHead { signed, commitment }, ciphertext },
+        envelopes,
+    })
 }

@@ -3,6 +3,7 @@
 mod client;
 mod params;
 mod policy;
+mod post_sum;
 mod recipient;
 mod server;
 mod verify;
@@ -16,9 +17,10 @@ pub use params::{
     round_wire_sizes, zero_message,
 };
 pub use policy::SetPolicy;
+pub use post_sum::{IncomingPost, PostFault, PostSum};
 pub use recipient::{
-    Culprit, PostFault, PostSum, RecipientError, Recovered, RejectReason, aggregate_and_decrypt,
-    aggregate_and_decrypt_timed, decrypt_aggregate, recover_direct, recover_once,
+    Culprit, RecipientError, Recovered, RejectReason, aggregate_and_decrypt, aggregate_and_decrypt_timed,
+    decrypt_aggregate, recover_direct, recover_once,
 };
 pub use server::{
     EnvelopeFault, ServerIdentity, ServerRound, ServerRoundError, run_server_round, unseal_opening,

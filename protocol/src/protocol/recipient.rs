@@ -6,157 +6,18 @@
 
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
+use super::post_sum::{PostFault, PostSum};
 use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
-use crate::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry, StatementError, ciphertext_digest,
-    posts_digest,
-};
+use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, PostsDigest, RootDigest, ServerId, SessionId};
-use crate::kahe::{CiphertextSum, KaheError, SummedKey};
+use crate::ids::{ClientId, ServerId, SessionId};
+use crate::kahe::{KaheError, SummedKey};
 use crate::plaintext::PlainPoly;
 use crate::sig::VerifyingKey;
 use crate::sss::ShareError;
-use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
+use chipmunk::ring::{Coeff, Cs, Poly};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-
-/// A post was not added.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PostFault {
-    /// This client's post is in the sum already.
-    #[error("the post of client {client} was added before")]
-    AlreadyAdded {
-        /// The client.
-        client: ClientId,
-    },
-    /// The body is not the one that the client signed: altered or mixed up on its way, to be fetched again. If nobody
-    /// can produce it, the client may also have signed the digest of nothing.
-    #[error("the {part} delivered for client {client} is not the one it signed")]
-    BodyMismatch {
-        /// The client.
-        client: ClientId,
-        /// Which part.
-        part: &'static str,
-    },
-    /// The ciphertext cannot be added: it does not parse, and the client signed it so, or the sum is full.
-    #[error("the ciphertext of client {client} cannot be added")]
-    Ciphertext {
-        /// The client.
-        client: ClientId,
-        /// What is wrong with it.
-        #[source]
-        source: KaheError,
-    },
-    /// The client is not in the canonical set.
-    #[error("client {client} is not in the canonical set")]
-    NotInSet {
-        /// The client.
-        client: ClientId,
-    },
-    /// The statement was refused.
-    #[error("the statement was refused")]
-    Statement(#[source] StatementError),
-    /// The post asked for is another client's.
-    #[error("asked for the post of client {expected}, got that of client {found}")]
-    WrongClient {
-        /// Whose post was asked for.
-        expected: ClientId,
-        /// Whose post came.
-        found: ClientId,
-    },
-}
-
-impl Fault for PostFault {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::AlreadyAdded { .. } => "post_already_added",
-            Self::BodyMismatch { .. } => "post_body_mismatch",
-            Self::Ciphertext { .. } => "post_ciphertext",
-            Self::NotInSet { .. } => "post_not_in_set",
-            Self::Statement(error) => error.code(),
-            Self::WrongClient { .. } => "post_wrong_client",
-        }
-    }
-
-    fn attribution(&self) -> Attribution {
-        match self {
-            Self::AlreadyAdded { .. } | Self::NotInSet { .. } | Self::WrongClient { .. } => {
-                Attribution::Caller
-            }
-            // The bulletin may have altered it, the client may have signed what does not exist.
-            Self::BodyMismatch { .. } => Attribution::Nobody,
-            // Only what the client signed is its own; that there are too many clients is not.
-            Self::Ciphertext { client, source: KaheError::Malformed { .. } } => Attribution::Client(*client),
-            Self::Ciphertext { source, .. } => source.attribution(),
-            Self::Statement(error) => error.attribution(),
-        }
-    }
-
-    fn retry(&self) -> Retry {
-        if matches!(self, Self::BodyMismatch { .. }) { Retry::SameRequest } else { Retry::Never }
-    }
-}
-
-/// The running sum over the posts of one canonical set.
-#[derive(Debug)]
-pub struct PostSum<'a> {
-    params: &'a ProtocolParams,
-    session: SessionId,
-    canonical: &'a CanonicalSet,
-    ciphertexts: CiphertextSum,
-    roots: Poly<Hvc, Coeff>,
-    added: BTreeMap<ClientId, RootDigest>,
-}
-
-impl<'a> PostSum<'a> {
-    /// The empty sum of a session over `canonical`.
-    pub fn new(params: &'a ProtocolParams, session: SessionId, canonical: &'a CanonicalSet) -> Self {
-        let ciphertexts = CiphertextSum::new(params.kahe());
-        Self { params, session, canonical, ciphertexts, roots: Poly::zero(), added: BTreeMap::new() }
-    }
-
-    /// Checks and adds one post; `key` is the admitted key of the client it names.
-    ///
-    /// # Errors
-    /// Each way to fail has its own [`PostFault`]; the sum is then unchanged.
-    pub fn add(&mut self, key: &VerifyingKey, post: &ClientBulletinEntry) -> Result<(), PostFault> {
-        let client = post.signed.claim().client;
-        if !self.canonical.contains(client) {
-            return Err(PostFault::NotInSet { client });
-        }
-        if self.added.contains_key(&client) {
-            return Err(PostFault::AlreadyAdded { client });
-        }
-        let verified = post.signed.check(self.params, &self.session, key).map_err(PostFault::Statement)?;
-        if ciphertext_digest(&post.ciphertext) != verified.statement().ciphertext {
-            return Err(PostFault::BodyMismatch { client, part: "ciphertext" });
-        }
-        if post.commitment.digest(self.params.lattice()) != *verified.root() {
-            return Err(PostFault::BodyMismatch { client, part: "commitment root" });
-        }
-        self.ciphertexts.add(&post.ciphertext).map_err(|source| PostFault::Ciphertext { client, source })?;
-        self.params.lattice().hvc.add_assign(&mut self.roots, post.commitment.root());
-        self.added.insert(client, *verified.root());
-        Ok(())
-    }
-
-    /// The sum of the commitment roots so far.
-    pub const fn roots(&self) -> &Poly<Hvc, Coeff> {
-        &self.roots
-    }
-
-    /// Which posts are in the sum: what a server has to have summed for its sum to open this one.
-    pub fn digest(&self) -> PostsDigest {
-        posts_digest(&self.added)
-    }
-
-    /// The first canonical client whose post is not in the sum.
-    pub fn missing(&self) -> Option<ClientId> {
-        self.canonical.clients().iter().copied().find(|client| !self.added.contains_key(client))
-    }
-}
 
 /// A server that lied, and what about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -317,8 +178,8 @@ struct Judged {
 /// Verifies every entry once, in parallel, and sorts servers into honest and lying. A server that signed two different
 /// sums for this session is a culprit whatever they say.
 fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) -> Judged {
-    let PostSum { params, session, canonical, roots, .. } = posts;
-    let digest = posts.digest();
+    let (params, session, canonical) = (posts.params(), posts.session(), posts.canonical());
+    let (roots, digest) = (posts.roots(), posts.digest());
     let verdicts: Vec<_> = entries
         .par_iter()
         .map(|entry| verify_server_sum(params, session, epoch, canonical, &digest, roots, entry))
@@ -361,12 +222,12 @@ fn finish(
     shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
     observe: &mut dyn FnMut(Phase),
 ) -> Result<Vec<PlainPoly>, RejectReason> {
-    let params = posts.params;
+    let params = posts.params();
     let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
     let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
     let key = SummedKey::from_cs(params.lattice(), &key);
     observe(Phase::Interpolate);
-    let plaintext = params.kahe().decrypt(&posts.ciphertexts, &key).map_err(RejectReason::Noise)?;
+    let plaintext = params.kahe().decrypt(posts.ciphertexts(), &key).map_err(RejectReason::Noise)?;
     observe(Phase::Decrypt);
     Ok(plaintext)
 }
@@ -376,11 +237,11 @@ fn within_bounds(params: &ProtocolParams, canonical: &CanonicalSet) -> Result<()
     policy.admit(params).map(|_| ())
 }
 
-fn complete<'a>(posts: &'a PostSum<'_>) -> Result<&'a CanonicalSet, RejectReason> {
-    within_bounds(posts.params, posts.canonical)?;
+fn complete<'a>(posts: &PostSum<'a>) -> Result<&'a CanonicalSet, RejectReason> {
+    within_bounds(posts.params(), posts.canonical())?;
     match posts.missing() {
         Some(client) => Err(RejectReason::PostMissing { client }),
-        None => Ok(posts.canonical),
+        None => Ok(posts.canonical()),
     }
 }
 
@@ -395,12 +256,12 @@ pub fn decrypt_aggregate(
     entries: &[ServerBulletinEntry],
     observe: &mut dyn FnMut(Phase),
 ) -> Result<Recovered, RecipientError> {
-    let need = posts.params.threshold();
+    let need = posts.params().threshold();
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
     let rejected = |error| RecipientError::Rejected(RejectReason::Entry(error));
-    check_document(posts.params, epoch).map_err(rejected)?;
+    check_document(posts.params(), epoch).map_err(rejected)?;
     let canonical = complete(posts).map_err(RecipientError::Rejected)?.clone();
     let Judged { shares, culprits, discarded } = judge(posts, epoch, entries);
     observe(Phase::VerifyOpenings);
@@ -473,7 +334,7 @@ fn sum_posts<'a>(
     let mut sum = PostSum::new(params, *session, canonical);
     for &client in canonical.clients() {
         let (key, post) = posts(client).ok_or(RejectReason::PostMissing { client })?;
-        let found = post.signed.claim().client;
+        let found = post.head.signed.claim().client;
         if found != client {
             return Err(RejectReason::Post(PostFault::WrongClient { expected: client, found }));
         }

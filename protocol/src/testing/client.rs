@@ -1,7 +1,7 @@
 //! Clients that lie. Every lie is consistent with all that follows it: what a client could really send.
 
 use super::{Party, Round, stream};
-use crate::bulletin::{ClientBulletinEntry, Mode, PostStatement, SignedPost, env_root};
+use crate::bulletin::{ClientBulletinEntry, Mode, PostHead, PostStatement, SignedPost, env_root};
 use crate::ids::{
     CiphertextDigest, CrsDigest, DeploymentId, EnvelopeKeyDigest, EpochDigest, ServerId, SessionId,
 };
@@ -171,7 +171,7 @@ pub(super) fn run(round: &Round<'_>, party: &Party, lie: &ClientLie) -> ClientRo
     };
     ClientRound {
         client_id: party.id,
-        post: ClientBulletinEntry { signed, commitment, ciphertext },
+        post: ClientBulletinEntry { head: PostHead { signed, commitment }, ciphertext },
         envelopes,
     }
 }

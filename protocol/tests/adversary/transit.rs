@@ -148,12 +148,12 @@ fn a_body_that_no_bytes_match_names_nobody() {
     let sums = round.sums(&SCENE.set);
     let mut sent = round.client(CHEAT);
     let party = NET.party(CHEAT);
-    let statement = sent.post.signed.claim().clone();
+    let statement = sent.post.head.signed.claim().clone();
     let statement = PostStatement {
         ciphertext: CiphertextDigest::decode(&mut Reader::new(&[7; 32])).unwrap(),
         ..statement
     };
-    sent.post.signed = SignedPost::sign(statement, &party.signing_key);
+    sent.post.head.signed = SignedPost::sign(statement, &party.signing_key);
     round.bulletin.insert(CHEAT, sent.post.to_bytes(&NET.params));
     let refused = round.recover(&SCENE.set, &sums).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("post_body_mismatch", NOBODY));
@@ -166,7 +166,7 @@ fn a_post_checked_under_other_parameters_names_no_client() {
     let other = deployment(100).servers(4).threshold(4).clients(4).build();
     let sent = other.open(1).client(CHEAT);
     let key = other.party(CHEAT).signing_key.verifying_key();
-    let post = sent.post.signed.check(&other.params, &other.session(1), &key).unwrap();
+    let post = sent.post.head.signed.check(&other.params, &other.session(1), &key).unwrap();
     let refused = unseal_opening(NET.server(LIAR), &NET.params, &post, &sent.envelopes[2]).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("envelope_wrong_params", Attribution::Caller));
 }

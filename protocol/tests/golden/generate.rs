@@ -190,7 +190,7 @@ fn statements(scene: &Scene<'_>) -> Value {
             "envelopes": statement.envelopes.to_string(),
         })
     };
-    let [first, second] = [0, 1].map(|client| scene.sent[client].post.signed.claim());
+    let [first, second] = [0, 1].map(|client| scene.sent[client].post.head.signed.claim());
     // Not of this round: the same fields in the other modes. Erasure has the lane root besides.
     let aggregated = PostStatement { mode: Mode::Aggregated, ..first.clone() };
     let roots = vec![first.roots[0], second.roots[0]];
@@ -209,7 +209,7 @@ fn signed_posts(scene: &Scene<'_>) -> Value {
         let key = scene.net.party(sent.client_id).signing_key.verifying_key();
         json!({
             "name": format!("client {}", sent.client_id),
-            "hex": hex(&sent.post.signed.to_bytes()),
+            "hex": hex(&sent.post.head.signed.to_bytes()),
             "key": hex(&key.to_bytes()),
         })
     };
@@ -218,7 +218,7 @@ fn signed_posts(scene: &Scene<'_>) -> Value {
 
 fn commitments(scene: &Scene<'_>) -> Value {
     let case = |sent: &ClientRound| {
-        let (commitment, lattice) = (&sent.post.commitment, scene.net.params.lattice());
+        let (commitment, lattice) = (&sent.post.head.commitment, scene.net.params.lattice());
         json!({
             "name": format!("client {}", sent.client_id),
             "hex": hex(&commitment.to_bytes(lattice)),
@@ -298,7 +298,7 @@ fn kahe(scene: &mut Scene<'_>) -> Value {
     let lattice = net.params.lattice();
     let mut roots = Poly::zero();
     for sent in &scene.sent {
-        lattice.hvc().add_assign(&mut roots, sent.post.commitment.root());
+        lattice.hvc().add_assign(&mut roots, sent.post.head.commitment.root());
     }
     let shares: Vec<Poly<Cs, Coeff>> = (0..2)
         .zip(&sums)

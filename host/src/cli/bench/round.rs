@@ -99,7 +99,11 @@ pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
     for number in 0..args.clients {
         client.send(&number.to_le_bytes())?;
         let statement = client.receive()?.to_vec();
-        let post = client.receive()?.to_vec();
+        let head = client.receive()?.len();
+        recipient.send(&client.buffer)?;
+        let post = head + client.receive()?.len();
+        recipient.send(&client.buffer)?;
+        recipient.receive()?;
         let mut envelopes = 0;
         for server in &mut servers {
             let envelope = client.receive()?;
@@ -108,9 +112,7 @@ pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
             server.send(envelope)?;
             server.receive()?;
         }
-        recipient.send(&post)?;
-        recipient.receive()?;
-        sizes = json!({"post": post.len(), "envelopes": envelopes});
+        sizes = json!({"post": post, "envelopes": envelopes});
         phase.advance(1);
     }
     phase.finish();

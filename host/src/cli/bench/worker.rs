@@ -10,7 +10,7 @@ use chipmunk::params::P300;
 use chipmunk::params::P1000;
 use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::{
-    ClientBulletinEntry, Envelope, PostStatement, ServerBulletinEntry, SignedPost, env_root,
+    Envelope, PostHead, PostStatement, PostView, ServerBulletinEntry, SignedPost, env_root,
 };
 use panetiere::channel;
 use panetiere::ids::ClientId;
@@ -125,7 +125,7 @@ pub(super) fn execute(args: &Args) -> anyhow::Result<()> {
     frames::write(&mut output, &serde_json::to_vec(&figures)?)
 }
 
-/// Request: a client's number. Answer: statement, post, and one envelope a server.
+/// Request: a client's number. Answer: statement, the post in two pieces (head and ciphertext), one envelope a server.
 fn client(
     local: &LocalRound,
     args: &Args,
@@ -152,19 +152,20 @@ fn client(
         let client = ClientId(number);
         let sealed = samples
             .time("seal_ms", || seal_openings(&mut rng, params, session, client, root, &openings, &keys))?;
-        let (statement, post, envelopes) = samples.time("pack_ms", || {
+        let (statement, head, envelopes) = samples.time("pack_ms", || {
             let (env_root, envelopes) =
                 env_root(client, keys.iter().map(|(_, key)| key.digest()).zip(sealed));
             let statement =
                 PostStatement::direct(params, session, client, &commitment, &ciphertext, env_root);
             let signed = SignedPost::sign(statement, &local.clients[crate::local::index(number)]);
             let statement = signed.to_bytes();
-            let post = ClientBulletinEntry { signed, commitment, ciphertext }.to_bytes(params);
-            (statement, post, envelopes)
+            let head = PostHead { signed, commitment }.to_bytes(params);
+            (statement, head, envelopes)
         });
         samples.0.entry("total_ms").or_default().push(started.elapsed());
         frames::write(output, &statement)?;
-        frames::write(output, &post)?;
+        frames::write(output, &head)?;
+        frames::write(output, &ciphertext)?;
         for envelope in envelopes {
             frames::write(output, &envelope.to_bytes())?;
         }
@@ -205,7 +206,7 @@ fn server(
     Ok(json!(samples.medians()))
 }
 
-/// Requests: a post each, answered empty; an empty one; then one sum a server.
+/// Requests: a post each, head and ciphertext, answered empty; an empty one; then one sum a server.
 fn recipient(
     local: &LocalRound,
     args: &Args,
@@ -221,9 +222,12 @@ fn recipient(
         if request.is_empty() {
             break;
         }
+        let head = request.clone();
+        frames::read(input, &mut request)?;
         samples.time("arrival_per_post_ms", || {
-            let post = ClientBulletinEntry::from_bytes_with(params, &request)?;
-            anyhow::Ok(posts.add(&local.admitted(post.signed.claim().client)?, &post)?)
+            let head = PostHead::from_bytes_with(params, &head)?;
+            let key = local.admitted(head.signed.claim().client)?;
+            anyhow::Ok(posts.add(&key, PostView { head, ciphertext: &request })?)
         })?;
         frames::write(output, b"")?;
     }

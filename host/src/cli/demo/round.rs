@@ -5,7 +5,7 @@ use super::report::{DemoReport, Difference, Measures, Message, RoundReport, culp
 use crate::cli::progress::{Phase, Progress};
 use crate::local::{LocalRound, Shape, index};
 use anyhow::{Context, bail};
-use panetiere::bulletin::{ClientBulletinEntry, Envelope, ServerBulletinEntry, SignedPost, VerifiedPost};
+use panetiere::bulletin::{Envelope, PostView, ServerBulletinEntry, SignedPost, VerifiedPost};
 use panetiere::channel;
 use panetiere::cs::OpeningSum;
 use panetiere::ids::{ClientId, ServerId};
@@ -136,9 +136,9 @@ fn collect<'a>(
 
         let started = Instant::now();
         for sent in &sent {
-            let post = ClientBulletinEntry::from_bytes_with(params, &sent.post)?;
-            let key = common.admitted(post.signed.claim().client)?;
-            collected.posts.add(&key, &post)?;
+            let post = PostView::parse(params, &sent.post)?;
+            let key = common.admitted(post.head.signed.claim().client)?;
+            collected.posts.add(&key, post)?;
             bar.advance(1);
         }
         phases.add("recipient arrival", started.elapsed());
@@ -163,7 +163,7 @@ struct Sent {
 impl Sent {
     fn pack(params: &ProtocolParams, round: &ClientRound) -> Self {
         Self {
-            statement: round.post.signed.to_bytes(),
+            statement: round.post.head.signed.to_bytes(),
             post: round.post.to_bytes(params),
             envelopes: round.envelopes.iter().map(Encode::to_bytes).collect(),
         }

@@ -1,7 +1,8 @@
 //! Samplers: uniform residues, bounded uniform integers, discrete Gaussian of width 15.72.
 //!
 //! Uniform values are drawn by mask-and-reject: whether a draw is rejected is independent of the values that are kept,
-//! so the number of draws says nothing about them. The Gaussian scans its whole cumulative table for every sample.
+//! so the number of draws says nothing about them. No branch and no address of the Gaussian depends on a sample:
+//! portable code scans the whole cumulative table for each, vector code searches it in registers.
 
 use super::backend::Kernels;
 use super::cumulative::CumulativeTable;
@@ -118,13 +119,23 @@ pub fn gaussian(
     which: Gaussian,
     rng: &mut (impl CryptoRng + ?Sized),
 ) -> Zeroizing<ShortPoly> {
-    let mut bytes = Zeroizing::new([0u8; CHUNK]);
     let mut poly = Zeroizing::new(ShortPoly::zero());
-    for out in poly.coefficients_mut().chunks_exact_mut(CHUNK / 8) {
+    gaussian_into(kernels, which, rng, &mut poly);
+    poly
+}
+
+/// [`gaussian`] into memory that the caller keeps, and wipes.
+pub fn gaussian_into(
+    kernels: &Kernels,
+    which: Gaussian,
+    rng: &mut (impl CryptoRng + ?Sized),
+    out: &mut ShortPoly,
+) {
+    let mut bytes = Zeroizing::new([0u8; CHUNK]);
+    for out in out.coefficients_mut().chunks_exact_mut(CHUNK / 8) {
         rng.fill_bytes(bytes.as_mut());
         (kernels.gaussian)(which.table(), bytes.as_chunks().0, out);
     }
-    poly
 }
 
 #[cfg(test)]
