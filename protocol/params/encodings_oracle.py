@@ -101,10 +101,11 @@ def examples():
     message = [len(payload), *data_symbols(payload, count)]
     frame = [*message, check_symbol(PEELING, label, message, session)]
 
-    requests = [(2**64 - 1, 10), (5, 0), (9, 4), (123456789123456789, 5), (9, 1), (2**63, 2**20), (77, 10)]
-    max_bytes, capacity = 10, 11
+    requests = [(2**64 - 1, 10), (5, 0), (9, 4), (123456789123456789, 10), (9, 1), (2**63, 2**20), (77, 5)]
+    clients, max_bytes = 3, 10
+    capacity = clients * slot_symbols(max_bytes)
     slots, refused = allocate(requests, max_bytes, capacity)
-    ticket, size, start = next(slot for slot in slots if slot[0] == 123456789123456789)
+    ticket, size, start = next(slot for slot in slots if slot[0] == 77)
     slot_message = [len(payload), *data_symbols(payload, slot_symbols(max_bytes) - 2)]
     slot_frame = [check_symbol(SLOTS, (start, size), slot_message, session), *slot_message][: slot_symbols(size)]
 
@@ -135,10 +136,14 @@ def examples():
             "cells": buckets_of(label, session, 8, 6),
         },
         "slots": {
+            "clients": clients,
             "max_bytes": max_bytes,
             "capacity": capacity,
             "requests": requests,
             "beacon": beacon([ticket for ticket, _ in requests]),
+            "digest": tagged_sha256(
+                "panetiere/slots/schedule/v1", [words([capacity, max_bytes, *(word for ticket, size, start in slots for word in (ticket, size, start))])]
+            ).hex(),
             "slots": slots,
             "refused": refused,
             "payload": payload.hex(),

@@ -49,6 +49,14 @@ pub enum CodecError {
     /// The ticket has no slot in this schedule.
     #[error("the ticket has no slot")]
     NoSlot,
+    /// A vector of the wrong length.
+    #[error("expected {expected} polynomials, got {found}")]
+    PolyCount {
+        /// What the layout says.
+        expected: usize,
+        /// What came.
+        found: usize,
+    },
     /// A range that is none, or reaches behind the polynomials.
     #[error("coefficients {start}..{end} expected, the polynomials hold 0..{max}")]
     RangeOutOfBounds {
@@ -86,6 +94,7 @@ impl Fault for CodecError {
             Self::Empty => "codec_empty",
             Self::LengthOutOfRange { .. } => "codec_length_out_of_range",
             Self::NoSlot => "codec_no_slot",
+            Self::PolyCount { .. } => "codec_poly_count",
             Self::RangeOutOfBounds { .. } => "codec_range_out_of_bounds",
             Self::SlotOverflow => "codec_slot_overflow",
             Self::SymbolOutOfRange => "codec_symbol_out_of_range",
@@ -102,6 +111,7 @@ impl Fault for CodecError {
             Self::NoSlot => Attribution::Nobody,
             Self::Empty
             | Self::LengthOutOfRange { .. }
+            | Self::PolyCount { .. }
             | Self::RangeOutOfBounds { .. }
             | Self::SlotOverflow
             | Self::SymbolOutOfRange

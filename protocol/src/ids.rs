@@ -143,6 +143,10 @@ digest_id! {
     SessionId
 }
 digest_id! {
+    /// SHA-256 over a round's slots: the room for them, and each one's ticket, place and size.
+    ScheduleDigest
+}
+digest_id! {
     /// SHA-256 over the sorted client ids of a canonical set.
     SetDigest
 }
@@ -214,6 +218,7 @@ macro_rules! from_digest {
 from_digest!(
     EpochDigest,
     CrsDigest,
+    ScheduleDigest,
     SetDigest,
     PostsDigest,
     RootDigest,

@@ -31,6 +31,7 @@ pub use columns::{ColumnKey, Label};
 pub use error::MseError;
 pub use peel::{Element, Peeled, Rest};
 pub use vector::Mse;
+pub(crate) use vector::vector_in_range;
 
 use crate::codec::pack::SYMBOL_LIMIT;
 use chipmunk::N;

@@ -31,7 +31,7 @@ fn every_back_end_writes_and_reads_the_same() {
 
     assert!(Simd::available().count() >= 1);
     for simd in Simd::available() {
-        let params = portable.with_kernels(simd.kernels());
+        let params = portable.clone().with_kernels(simd.kernels());
         assert_eq!(params, portable, "kernels are no part of equality");
         assert!(vectors(&params) == expected, "{simd}");
         assert_eq!(channel::decode_messages(&params, &session, &sum, Some(30)).unwrap(), payloads, "{simd}");

@@ -20,7 +20,7 @@ use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::ids::{
     CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot, EpochDigest,
-    EpochId, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
+    EpochId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId, SetDigest,
 };
 use panetiere::pke::PublicKey;
 use panetiere::protocol::{ClientRound, ProtocolParams};
@@ -201,6 +201,8 @@ wire_types! {
         EnvelopeRoot::from_bytes, EnvelopeRoot::to_bytes;
     epoch_digest: EpochDigest, refuses: false, of_each_digest(), EpochDigest::from_bytes, EpochDigest::to_bytes;
     root_digest: RootDigest, refuses: false, of_each_digest(), RootDigest::from_bytes, RootDigest::to_bytes;
+    schedule_digest: ScheduleDigest, refuses: false, of_each_digest(),
+        ScheduleDigest::from_bytes, ScheduleDigest::to_bytes;
     session_id: SessionId, refuses: false, of_each_digest(), SessionId::from_bytes, SessionId::to_bytes;
     posts_digest: PostsDigest, refuses: false, of_each_digest(), PostsDigest::from_bytes, PostsDigest::to_bytes;
     set_digest: SetDigest, refuses: false, of_each_digest(), SetDigest::from_bytes, SetDigest::to_bytes;

@@ -2,6 +2,8 @@
 //!
 //! The oracle of a running sum is what comes out of the recovery: the plain integer sum of what the clients sent.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use panetiere::bulletin::{ClientBulletinEntry, PostHead, PostStatement, PostView, SignedPost};
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::ClientId;

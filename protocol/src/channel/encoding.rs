@@ -7,17 +7,25 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {
+    /// Cells modulo 2^35 ([`crate::mse`]): twice the size, fast to read, and what comes out of a damaged sum
+    /// still counts.
+    Peeling,
     /// Power sums over a prime field ([`crate::prony`]): smallest, all or nothing.
     Sketch,
+    /// A slot for each message ([`crate::codec::slots`]): reserved in a round of its own, each slot read by
+    /// itself.
+    Slots,
 }
 
 impl Encoding {
     /// Every encoding.
-    pub const ALL: [Self; 1] = [Self::Sketch];
+    pub const ALL: [Self; 3] = [Self::Sketch, Self::Peeling, Self::Slots];
 
     const fn name(self) -> &'static str {
         match self {
+            Self::Peeling => "peeling",
             Self::Sketch => "sketch",
+            Self::Slots => "slots",
         }
     }
 
@@ -25,6 +33,8 @@ impl Encoding {
     pub(crate) const fn tag(self) -> u8 {
         match self {
             Self::Sketch => 1,
+            Self::Peeling => 2,
+            Self::Slots => 3,
         }
     }
 }

@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::fault::{Attribution, Fault};
-use crate::prony::{PRONY_PRIME, PronyError};
+use crate::prony::{Element, PRONY_PRIME, PronyError, PronyParams, Sketch};
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
+
+mod peeling;
+mod slots;
 
 fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
@@ -13,6 +16,24 @@ fn rng(seed: u64) -> ChaCha20Rng {
 
 fn session(index: u64) -> SessionId {
     SessionId::derive("log.example/a", index, &[1; 32])
+}
+
+impl ChannelParams {
+    fn sketch(&self) -> &PronyParams {
+        match self.shape() {
+            Shape::Sketch(sketch) => sketch,
+            Shape::Peeling(_) | Shape::Slots { .. } => panic!("{} is no sketch", self.encoding()),
+        }
+    }
+}
+
+fn encode_at(
+    point: Point,
+    params: &ChannelParams,
+    session: &SessionId,
+    payload: &[u8],
+) -> Result<Vec<PlainPoly>, ChannelError> {
+    sketch::encode_at(&point, params.sketch(), params, session, payload)
 }
 
 /// What the encryption does to the vectors: sums modulo the plaintext modulus.
@@ -43,7 +64,7 @@ fn sorted(mut messages: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 /// The vector of one element with exactly these symbols, and the right check symbol behind them.
 fn checked_element(params: &ChannelParams, point: u64, message: &[u64]) -> Vec<PlainPoly> {
     let mut symbols = message.to_vec();
-    symbols.push(CheckKey::new(&session(0)).symbol(params.encoding(), point, message));
+    symbols.push(CheckKey::new(&session(0)).symbol(params.encoding(), &[point], message));
     element(params, point, &symbols)
 }
 
@@ -97,7 +118,7 @@ fn vectors_have_the_specified_sizes() {
         assert_eq!(params.max_message_bytes(), bytes);
         assert_eq!((params.capacity(), params.encoding()), (rho, Encoding::Sketch));
         assert_eq!(params.plaintext_modulus(), 34_380_709_889);
-        assert_eq!(ChannelParams::prony_for_messages(rho, bytes), Ok(params));
+        assert_eq!(ChannelParams::prony_for_messages(rho, bytes), Ok(params.clone()));
         let by_symbols = ChannelParams::for_symbols(Encoding::Sketch, rho, symbols).unwrap();
         assert_eq!(by_symbols.n_polys(), polys);
         assert_eq!(by_symbols.max_message_bytes(), symbols * 35 / 8);
@@ -130,7 +151,10 @@ fn names_of_encodings_round_trip() {
     for bad in ["", "Sketch", "sketch ", "peel"] {
         assert_eq!(bad.parse::<Encoding>(), Err(ParseEncodingError), "{bad:?}");
     }
-    assert_eq!(ParseEncodingError.to_string(), "no such payload encoding, expected one of: sketch");
+    assert_eq!(
+        ParseEncodingError.to_string(),
+        "no such payload encoding, expected one of: sketch, peeling, slots"
+    );
 }
 
 #[test]
@@ -399,7 +423,9 @@ proptest! {
         let symbols: Vec<u64> =
             (0..params.sketch().symbols()).map(|_| random.next_u64() % SYMBOL_LIMIT).collect();
         vectors.push(element(&params, 1 + random.next_u64() % (PRONY_PRIME - 1), &symbols));
-        prop_assert_eq!(decode(&params, &sum(&params, &vectors)), Err(ChannelError::CheckFailed));
+        let total = sum(&params, &vectors);
+        prop_assert_eq!(decode(&params, &total), Err(ChannelError::CheckFailed));
+        prop_assert_eq!(deliver(&params, &session(0), &total), Err(ChannelError::CheckFailed));
     }
 }
 

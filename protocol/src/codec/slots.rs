@@ -10,6 +10,10 @@
 //! up modulo the plaintext modulus there and changes nothing elsewhere. A slot has room for a check symbol and
 //! a length besides its bytes; the check symbol is what tells a message from the sum of two.
 //!
+//! That all compute the same is more than convenience: whoever shows one client another schedule sees by the place of its
+//! message who it is. So the second sub-round names the schedule that it is for ([`Schedule::digest`]), and a client fills
+//! no slot of another.
+//!
 //! The order of the slots follows from the beacon, a hash of all tickets, so no value of a ticket is better
 //! than another. Among 300 clients two tickets coincide with probability below 2^-48.
 //!
@@ -18,7 +22,7 @@
 
 use super::CodecError;
 use super::pack::{self, SYMBOL_LIMIT};
-use crate::ids::tagged_sha256;
+use crate::ids::{ScheduleDigest, tagged_sha256};
 use crate::plaintext::PlainPoly;
 use crate::wire::{Decode, DecodeError, Encode, Reader};
 use chipmunk::N;
@@ -188,19 +192,61 @@ impl Schedule {
         &self.refused
     }
 
+    /// What all parties have to agree on before anybody fills a slot: a client that was shown a schedule of its own
+    /// would tell by the place of its message who it is.
+    ///
+    /// SHA-256 over the coefficients, the bytes of the longest slot, and each slot's ticket, bytes and first coefficient,
+    /// all u64 little-endian. What was refused is no part of it: it has no place.
+    pub fn digest(&self) -> ScheduleDigest {
+        let head = [self.layout.capacity as u64, self.layout.max_bytes as u64];
+        let slots = self.slots.iter();
+        let slots = slots.flat_map(|slot| [slot.ticket, slot.bytes as u64, slot.coefficients.start as u64]);
+        let bytes: Vec<u8> = head.into_iter().chain(slots).flat_map(u64::to_le_bytes).collect();
+        ScheduleDigest::from_digest(tagged_sha256("panetiere/slots/schedule/v1", &[&bytes]))
+    }
+
     /// The slot of a ticket. Constant time in which one it is.
     ///
     /// # Errors
     /// `NoSlot` if the ticket has none; the client then sends cover.
     pub fn claim(&self, ticket: &Ticket) -> Result<Claim, CodecError> {
-        let (mut start, mut bytes, mut found) = (Zeroizing::new(0), Zeroizing::new(0), Choice::from(0));
+        let claim = self.find(ticket);
+        if bool::from(claim.held()) { Ok(claim) } else { Err(CodecError::NoSlot) }
+    }
+
+    /// The claim of a ticket, whether it has a slot or not. Constant time in both.
+    pub(crate) fn find(&self, ticket: &Ticket) -> Claim {
+        let mut claim = Claim { start: 0, bytes: 0, held: 0 };
         for slot in &self.slots {
             let mine = slot.ticket.ct_eq(&ticket.0);
-            start.conditional_assign(&(slot.coefficients.start as u64), mine);
-            bytes.conditional_assign(&(slot.bytes as u64), mine);
+            claim.start.conditional_assign(&(slot.coefficients.start as u64), mine);
+            claim.bytes.conditional_assign(&(slot.bytes as u64), mine);
+            claim.held.conditional_assign(&1, mine);
+        }
+        claim
+    }
+
+    /// The vector with a frame in the slot of a claim, and what did not fit: the bits of all symbols behind the slot's
+    /// end, and whether this schedule has such a slot. A claim without a slot gives zeros, by the same path.
+    ///
+    /// Constant time in claim and frame; what shows is the frame's length.
+    pub(crate) fn place(&self, claim: &Claim, frame: &[u64]) -> (Vec<PlainPoly>, u64, Choice) {
+        let mut coefficients = Zeroizing::new(vec![0u64; self.layout.n_polys() * N]);
+        let (mut excess, mut found) = (0, Choice::from(0));
+        for slot in &self.slots {
+            let mine = (slot.coefficients.start as u64).ct_eq(&claim.start)
+                & (slot.bytes as u64).ct_eq(&claim.bytes)
+                & claim.held();
+            let mask = u64::conditional_select(&0, &u64::MAX, mine);
+            let (inside, outside) = frame.split_at(frame.len().min(slot.coefficients.len()));
+            // Which slot is the client's is secret: each is written, its own with the frame, the others with 0.
+            for (cell, &symbol) in coefficients[slot.coefficients.clone()].iter_mut().zip(inside) {
+                *cell = symbol & mask;
+            }
+            excess |= outside.iter().fold(0, |bits, &symbol| bits | symbol) & mask;
             found |= mine;
         }
-        if bool::from(found) { Ok(Claim { start: *start, bytes: *bytes }) } else { Err(CodecError::NoSlot) }
+        (PlainPoly::from_scalars(&coefficients), excess, found)
     }
 }
 
@@ -209,6 +255,8 @@ impl Schedule {
 pub struct Claim {
     start: u64,
     bytes: u64,
+    /// 1 if there is a slot, else 0.
+    held: u8,
 }
 
 impl fmt::Debug for Claim {
@@ -226,6 +274,11 @@ impl Claim {
     /// Bytes that the slot carries at most.
     pub const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether there is a slot at all.
+    pub(crate) fn held(&self) -> Choice {
+        Choice::from(self.held)
     }
 }
 
@@ -285,27 +338,14 @@ pub fn encode_at(claim: &Claim, frame: &[u64], schedule: &Schedule) -> Result<Ve
     if frame.iter().fold(0, |bits, &symbol| bits | symbol) >= SYMBOL_LIMIT {
         return Err(CodecError::SymbolOutOfRange);
     }
-    let mut coefficients = Zeroizing::new(vec![0u64; schedule.layout.n_polys() * N]);
-    let (mut excess, mut found) = (Zeroizing::new(0), Choice::from(0));
-    for slot in &schedule.slots {
-        let mine =
-            (slot.coefficients.start as u64).ct_eq(&claim.start) & (slot.bytes as u64).ct_eq(&claim.bytes);
-        let mask = u64::conditional_select(&0, &u64::MAX, mine);
-        let (inside, outside) = frame.split_at(frame.len().min(slot.coefficients.len()));
-        // Which slot is the client's is secret: each is written, its own with the frame, the others with 0.
-        for (cell, &symbol) in coefficients[slot.coefficients.clone()].iter_mut().zip(inside) {
-            *cell = symbol & mask;
-        }
-        *excess |= outside.iter().fold(0, |bits, &symbol| bits | symbol) & mask;
-        found |= mine;
-    }
+    let (vector, excess, found) = schedule.place(claim, frame);
     if !bool::from(found) {
         return Err(CodecError::NoSlot);
     }
-    if *excess != 0 {
+    if excess != 0 {
         return Err(CodecError::SlotOverflow);
     }
-    Ok(PlainPoly::from_scalars(&coefficients))
+    Ok(vector)
 }
 
 /// The coefficients of some ranges of a summed vector, each range by itself.

@@ -511,6 +511,21 @@ proptest! {
         prop_assert_eq!(peeled.rest, rest);
     }
 
+    /// Cells of every width, over the ends of polynomials and whole polynomials wide.
+    #[test]
+    fn a_vector_is_that_of_one_insert(
+        rows in 4usize..=8,
+        buckets in 1usize..5,
+        symbols in prop_oneof![1usize..20, 600usize..700, 2000usize..2100, 4090usize..4100],
+        seed in any::<u64>(),
+    ) {
+        let params = MseParams::new(rows, buckets, symbols).unwrap();
+        let message = random_messages(1, symbols, &mut rng(seed)).remove(0);
+        let label = Label::new(message.0).unwrap();
+        let vector = vector_in_range(&params, &label, &message.1, &key());
+        prop_assert!(vector == encode(params, &[message]).to_polys());
+    }
+
     #[test]
     fn cells_hold_what_the_format_says(
         rows in 4usize..=8,

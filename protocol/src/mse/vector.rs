@@ -84,23 +84,11 @@ impl Mse {
 
     /// Adds one message whose symbols have 35 bits by construction: no branch on a symbol at all.
     pub(crate) fn insert_in_range(&mut self, label: &Label, symbols: &[u64], key: &ColumnKey) {
-        debug_assert_eq!(symbols.len(), self.params.symbols);
-        let MseParams { buckets, .. } = self.params;
-        let width = self.params.width();
-        let mut content = Zeroizing::new(Vec::with_capacity(width));
-        content.push(1);
-        content.extend_from_slice(label.symbols());
-        content.extend_from_slice(symbols);
-        let cells_of_row = self.scalars.chunks_exact_mut(buckets * width);
-        for (row, cells) in (0..).zip(cells_of_row) {
-            let bucket = key.bucket(row, label.symbols(), buckets as u64);
-            // Where a message went is secret, so every bucket of the row is written: its own gets the
-            // content, the others 0.
-            for (at, cell) in (0u64..).zip(cells.chunks_exact_mut(width)) {
-                let mask = u64::conditional_select(&0, &u64::MAX, at.ct_eq(&bucket));
-                for (scalar, &value) in cell.iter_mut().zip(content.iter()) {
-                    *scalar = scalar.wrapping_add(value & mask) & (MSE_MODULUS - 1);
-                }
+        let content = content(&self.params, label, symbols);
+        let cells = self.scalars.chunks_exact_mut(self.params.width());
+        for (mask, cell) in masks(&self.params, label, key).zip(cells) {
+            for (scalar, &value) in cell.iter_mut().zip(content.iter()) {
+                *scalar = scalar.wrapping_add(value & mask) & (MSE_MODULUS - 1);
             }
         }
     }
@@ -119,4 +107,52 @@ impl Mse {
         self.stray |= other.stray;
         Ok(())
     }
+}
+
+/// The vector of one message whose symbols have 35 bits by construction: what [`Mse::to_polys`] gives after one insert,
+/// without the memory for a second copy. Constant time in label and symbols.
+pub(crate) fn vector_in_range(
+    params: &MseParams,
+    label: &Label,
+    symbols: &[u64],
+    key: &ColumnKey,
+) -> Vec<PlainPoly> {
+    let content = content(params, label, symbols);
+    let mut polys: Vec<PlainPoly> = (0..params.n_polys()).map(|_| PlainPoly::zero()).collect();
+    let mut at = 0;
+    for mask in masks(params, label, key) {
+        let mut rest = &content[..];
+        while !rest.is_empty() {
+            // Where a cell crosses into the next polynomial is the same for every message.
+            let room = &mut polys[at / N].coefficients_mut()[at % N..];
+            let (here, behind) = rest.split_at(rest.len().min(room.len()));
+            for (scalar, &value) in room.iter_mut().zip(here) {
+                *scalar = value & mask;
+            }
+            at += here.len();
+            rest = behind;
+        }
+    }
+    polys
+}
+
+/// What a message puts into each of its cells: count, label, symbols.
+fn content(params: &MseParams, label: &Label, symbols: &[u64]) -> Zeroizing<Vec<u64>> {
+    debug_assert_eq!(symbols.len(), params.symbols);
+    let mut content = Zeroizing::new(Vec::with_capacity(params.width()));
+    content.push(1);
+    content.extend_from_slice(label.symbols());
+    content.extend_from_slice(symbols);
+    content
+}
+
+/// For each cell, all ones if the label's message goes there, else 0.
+///
+/// Where a message went is secret, so whoever inserts one writes to every cell under its mask.
+fn masks(params: &MseParams, label: &Label, key: &ColumnKey) -> impl Iterator<Item = u64> {
+    let (rows, buckets) = (params.rows as u64, params.buckets as u64);
+    (0..rows).flat_map(move |row| {
+        let mine = key.bucket(row, label.symbols(), buckets);
+        (0..buckets).map(move |bucket| u64::conditional_select(&0, &u64::MAX, bucket.ct_eq(&mine)))
+    })
 }

@@ -1,6 +1,7 @@
 //! The round: parameters, the client's part, the server's part, verification, recovery.
 
 mod client;
+mod delivery;
 mod params;
 mod policy;
 mod post_sum;

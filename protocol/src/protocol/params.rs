@@ -130,6 +130,7 @@ impl Dimensions {
         let polys = u32::try_from(channel.n_polys()).unwrap_or(u32::MAX);
         let plaintext = match channel.encoding() {
             Encoding::Sketch => Plaintext::Prime,
+            Encoding::Peeling | Encoding::Slots => Plaintext::PowerOfTwo,
         };
         Self { servers, threshold, polys, plaintext }
     }

@@ -39,6 +39,7 @@ struct OracleSlots {
     capacity: usize,
     requests: Vec<(u64, u32)>,
     beacon: u64,
+    digest: String,
     slots: Vec<(u64, usize, usize)>,
     refused: Vec<(u64, u32)>,
     ticket: u64,
@@ -55,6 +56,7 @@ fn the_python_oracle_gives_out_the_same_slots() {
     let slots: Vec<(u64, usize, usize)> =
         schedule.slots().iter().map(|slot| (slot.ticket, slot.bytes, slot.coefficients.start)).collect();
     assert_eq!(slots, oracle.slots);
+    assert_eq!(schedule.digest().to_string(), oracle.digest);
     let mut refused: Vec<(u64, u32)> =
         refusals(&schedule).iter().map(|&(ticket, bytes, _)| (ticket, bytes)).collect();
     let mut expected = oracle.refused;
