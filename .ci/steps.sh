@@ -55,6 +55,15 @@ run_steps() { # the script's name, the name of an array of "NAME  what it does",
     ((${#failed[@]} == 0))
 }
 
+# Installs what a step needs and this machine lacks: by apt, as root or by sudo.
+need() { # a program that is in the Debian package of its name
+    ! command -v "$1" >/dev/null || return 0
+    local root=()
+    [[ $(id -u) == 0 ]] || root=(sudo)
+    "${root[@]}" apt-get update -qq
+    "${root[@]}" apt-get install -y -qq --no-install-recommends "$1"
+}
+
 seconds_since() { # an earlier EPOCHREALTIME
     awk -v now="$EPOCHREALTIME" -v start="$1" 'BEGIN { printf "%.1f", now - start }'
 }

@@ -11,6 +11,7 @@ use crate::lattice::{CrsSeed, Lattice};
 use crate::plaintext::PlainPoly;
 use chipmunk::N;
 use chipmunk::params::ParameterSet;
+use chipmunk::ring::backend::secrecy::public;
 use chipmunk::ring::expand::{Expander, Stream};
 use chipmunk::ring::pack::PackError;
 use chipmunk::ring::sample::{self, Gaussian};
@@ -214,7 +215,7 @@ impl KaheParams {
         let s = Zeroizing::new(kahe.forward(kahe.from_short(key.0.expose())));
         let errors = Expander::new(seed, b"panetiere/kahe/errors/v1");
         let mut packed = vec![0; self.ciphertext_len()];
-        let out_of_range = packed
+        let in_range = packed
             .par_chunks_exact_mut(self.lattice.wire_poly_len())
             .zip(self.a())
             .zip(message)
@@ -223,11 +224,11 @@ impl KaheParams {
             .map_init(Scratch::new, |scratch, (((out, a), m), index)| {
                 self.encrypt_poly(a, &s, m, errors.stream(index, 0), scratch, out)
             })
-            .reduce(|| 0, |all, one| all | one);
-        if out_of_range == 0 { Ok(packed) } else { Err(shape) }
+            .reduce(|| true, |all, one| all & one);
+        if in_range { Ok(packed) } else { Err(shape) }
     }
 
-    /// Encrypts one polynomial, and returns zero if all its coefficients are below t.
+    /// Encrypts one polynomial, if all its coefficients are below t, and returns whether they are.
     fn encrypt_poly(
         &self,
         a: &Poly<Kahe, Ntt>,
@@ -236,19 +237,20 @@ impl KaheParams {
         mut errors: Stream,
         scratch: &mut Scratch,
         out: &mut [u8],
-    ) -> u64 {
+    ) -> bool {
         let Scratch { mask, error, ciphertext } = scratch;
         // The borrow of t - 1 - m, gathered over all coefficients: no branch on a message.
         let above = |above, &m: &u64| above | ((self.t - 1).wrapping_sub(m) >> 63);
-        let above = message.coefficients().iter().fold(0, above);
-        if above != 0 {
-            return above;
+        // That the caller made a mistake is no secret.
+        let in_range = public(message.coefficients().iter().fold(0, above) == 0);
+        if !in_range {
+            return false;
         }
         sample::gaussian_into(self.lattice.kernels(), Gaussian::Error, &mut errors, error);
         self.lattice.kahe.product_into(a, s, mask);
         self.switch.encrypt(mask, error, message.coefficients(), ciphertext);
         self.lattice.wire.pack_into(ciphertext, out);
-        above
+        true
     }
 
     /// Opens a sum of ciphertexts with the sum of their keys: the sum of the messages modulo t.

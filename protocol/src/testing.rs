@@ -40,7 +40,7 @@ use crate::sss::default_threshold;
 use crate::wire::{Decode, DecodeWith, Encode};
 use chipmunk::N;
 use chipmunk::params::{P300, ParameterSet};
-use chipmunk::ring::backend;
+use chipmunk::ring::backend::Simd;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -65,6 +65,7 @@ pub fn deployment(seed: u64) -> Builder {
         plaintext: Plaintext::Prime,
         min_clients: 2,
         epoch: EpochId(0),
+        simd: Simd::under_test(),
     }
 }
 
@@ -80,6 +81,7 @@ pub struct Builder {
     plaintext: Plaintext,
     min_clients: u32,
     epoch: EpochId,
+    simd: Simd,
 }
 
 impl Builder {
@@ -138,6 +140,12 @@ impl Builder {
         self
     }
 
+    /// The arithmetic; without it that of [`Simd::under_test`].
+    pub const fn simd(mut self, simd: Simd) -> Self {
+        self.simd = simd;
+        self
+    }
+
     /// Makes the parties, publishes the epoch's document and reads it back from its bytes.
     ///
     /// # Panics
@@ -184,7 +192,7 @@ impl Builder {
             set: self.set,
             min_clients: self.min_clients,
             max_clients: ProtocolParams::admissible_clients(self.set, dimensions),
-            kernels: backend::scalar(),
+            kernels: self.simd.kernels(),
         };
         let params = Arc::new(ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions)?);
         let clients =

@@ -7,6 +7,7 @@ use super::roots::Splitting;
 use super::{PronyParams, locator, payload};
 use crate::plaintext::PlainPoly;
 use chipmunk::N;
+use chipmunk::ring::backend::secrecy::public;
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use std::fmt;
@@ -23,7 +24,8 @@ impl Point {
         const MASK: u64 = PRONY_PRIME.next_power_of_two() - 1;
         loop {
             let candidate = rng.next_u64() & MASK;
-            if candidate != 0 && candidate < PRONY_PRIME {
+            // A rejected draw says nothing about the one that is kept.
+            if public((1..PRONY_PRIME).contains(&candidate)) {
                 return Self(candidate);
             }
         }

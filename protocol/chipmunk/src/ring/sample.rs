@@ -5,6 +5,7 @@
 //! portable code scans the whole cumulative table for each, vector code searches it in registers.
 
 use super::backend::Kernels;
+use super::backend::secrecy::public;
 use super::cumulative::CumulativeTable;
 use super::expand::Expander;
 use super::gaussian_table::{ERROR_CDT, KEY_CDT};
@@ -29,7 +30,8 @@ fn uniform_residues(prime: &Prime, mut fill: impl FnMut(&mut [u8]), out: &mut [u
             let candidate = u32::from_le_bytes(*word) & mask;
             // Written always, kept when accepted: a branch would be mispredicted at every other rejection.
             out[filled] = candidate;
-            filled += usize::from(candidate < q);
+            // Whether a draw is kept says nothing about those that are.
+            filled += usize::from(public(candidate < q));
             if filled == out.len() {
                 break;
             }
@@ -81,9 +83,10 @@ pub fn bounded(expander: &Expander, index: u32, bound: u32) -> ShortPoly {
     while filled < N {
         stream.fill(bytes.as_mut());
         for &byte in bytes.iter() {
-            // Written always, kept when accepted: only the fact of rejection moves `filled`.
+            // Written always, kept when accepted: only the fact of rejection moves `filled`, and it says nothing about
+            // the draws that are kept.
             out[filled] = i32::from(byte) - offset;
-            filled += usize::from(u16::from(byte) < limit);
+            filled += usize::from(public(u16::from(byte) < limit));
             if filled == N {
                 break;
             }

@@ -11,6 +11,7 @@ pub mod field;
 #[cfg(target_arch = "x86_64")]
 mod packing;
 mod scalar;
+pub mod secrecy;
 #[cfg(target_arch = "x86_64")]
 pub(super) use {avx2::Tables as Avx2Tables, avx512::Tables as Avx512Tables};
 #[cfg(test)]
@@ -150,6 +151,18 @@ impl Simd {
     /// The back-ends that this CPU runs, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
         Self::ALL.into_iter().filter(|simd| simd.table().is_some())
+    }
+
+    /// The back-end that a test suite runs on: the one that `PANETIERE_SIMD` names, or the fastest.
+    ///
+    /// # Panics
+    /// If this CPU does not run the one that is named.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn under_test() -> Self {
+        std::env::var("PANETIERE_SIMD").map_or_else(
+            |_| Self::detect(),
+            |name| name.parse().unwrap_or_else(|error: UnavailableSimd| panic!("PANETIERE_SIMD: {error}")),
+        )
     }
 
     /// The fastest back-end of this CPU.
