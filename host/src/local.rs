@@ -77,7 +77,8 @@ impl LocalRound {
         };
         let servers = keys.into_iter().map(identity).collect::<Result<_, _>>()?;
 
-        let channel = ChannelParams::prony_for_messages(index(shape.clients), shape.message_bytes)?;
+        let channel = ChannelParams::prony_for_messages(index(shape.clients), shape.message_bytes)?
+            .with_kernels(shape.kernels);
         let deployment = Deployment {
             id,
             epoch: epoch.digest(),

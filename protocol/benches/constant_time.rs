@@ -106,7 +106,7 @@ fn check(simd: Simd) -> anyhow::Result<()> {
     ensure!(found > 0, "{simd}: a branch on a secret was not reported: is this running under valgrind?");
 
     let mut total = 0;
-    let ((), found) = part(simd, encode, || encodings(&net, &mut rng));
+    let ((), found) = part(simd, encode, || encodings(simd, &net, &mut rng));
     total += found;
 
     let client = ClientId(0);
@@ -142,12 +142,13 @@ fn check(simd: Simd) -> anyhow::Result<()> {
 }
 
 /// A message in each encoding.
-fn encodings(net: &Net, rng: &mut Secret) {
+fn encodings(simd: Simd, net: &Net, rng: &mut Secret) {
     let session = net.session(0);
     let mut payload = *b"a message of forty bytes, all of it secret";
     mark_secret(&mut payload);
     for encoding in [Encoding::Sketch, Encoding::Peeling] {
         let params = ChannelParams::for_messages(encoding, 4, payload.len()).expect("a small channel");
+        let params = params.with_kernels(simd.kernels());
         black_box(channel::encode_message(rng, &params, &session, &payload).is_ok());
     }
     let _ = Ticket::random(rng);

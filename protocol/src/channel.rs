@@ -197,13 +197,26 @@ impl CheckKey {
     /// slot's first coefficient and size in bytes (slots). The encoding says how many words it has and the
     /// length of the input how many follow, so the input is injective.
     fn symbol(&self, encoding: Encoding, label: &[u64], message: &[u64]) -> u64 {
-        let mut input = Zeroizing::new(Vec::with_capacity(1 + 8 * (label.len() + message.len())));
+        self.hash(&mut Zeroizing::new(Vec::new()), encoding, label, message)
+    }
+
+    /// [`symbol`](Self::symbol) of a message that nobody has to hide any more: nothing is wiped but the hasher.
+    fn public_symbol(&self, encoding: Encoding, label: &[u64], message: &[u64]) -> u64 {
+        self.hash(&mut Vec::new(), encoding, label, message)
+    }
+
+    /// The symbol, by way of an empty buffer for what is hashed.
+    fn hash(&self, input: &mut Vec<u8>, encoding: Encoding, label: &[u64], message: &[u64]) -> u64 {
+        // Allocated once: a vector that grows leaves copies of the message behind.
+        let len = 1 + 8 * (label.len() + message.len());
+        input.reserve_exact(len);
         input.push(encoding.tag());
-        for word in label.iter().chain(message) {
-            input.extend_from_slice(&word.to_le_bytes());
+        input.resize(len, 0);
+        for (bytes, word) in input[1..].as_chunks_mut().0.iter_mut().zip(label.iter().chain(message)) {
+            *bytes = word.to_le_bytes();
         }
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(&input);
+        hasher.update(input);
         let hash = hasher.finalize();
         hasher.zeroize();
         let [b0, b1, b2, b3, b4, ..] = *hash.as_bytes();

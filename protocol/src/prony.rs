@@ -13,14 +13,16 @@
 //! The encoder is constant time in point and symbols. The decoder is not: what it works on is the sum that
 //! the round makes public.
 //!
-//! The pieces: field arithmetic, polynomial operations, the locator polynomial, its roots, the payload
-//! system, and [`Sketch`] around them.
+//! The pieces: field arithmetic, polynomial operations, residues modulo a polynomial, the locator polynomial, its
+//! roots, the payload system, and [`Sketch`] around them. Where the arithmetic is heavy it goes through the kernels
+//! of a back-end, which the parameters carry; results are the same with all of them and at every thread count.
 
 mod error;
 mod field;
 mod locator;
 mod payload;
 mod poly;
+mod residue;
 mod roots;
 mod sketch;
 #[cfg(test)]
@@ -28,9 +30,11 @@ mod tests;
 
 pub use error::PronyError;
 pub use field::PRONY_PRIME;
+pub(crate) use sketch::vector;
 pub use sketch::{Element, Point, Sketch};
 
 use chipmunk::N;
+use chipmunk::ring::backend::{self, Kernels};
 
 /// Columns beyond the capacity, unless the caller says otherwise: a full sketch keeps this many check
 /// columns.
@@ -42,17 +46,28 @@ pub const MAX_CAPACITY: usize = 4096;
 /// Largest sketch, in scalars of 8 bytes in memory (1 GiB).
 pub const MAX_SCALARS: usize = 1 << 27;
 
-/// Shape of a sketch. Both sides hold the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Shape of a sketch, and the kernels that compute with it. Both sides hold the same shape; the kernels are everyone's
+/// own choice and no part of equality.
+#[derive(Clone, Copy, Debug)]
 pub struct PronyParams {
     capacity: usize,
     symbols: usize,
     slack: usize,
+    kernels: &'static Kernels,
 }
+
+impl PartialEq for PronyParams {
+    fn eq(&self, other: &Self) -> bool {
+        let shape = |params: &Self| (params.capacity, params.symbols, params.slack);
+        shape(self) == shape(other)
+    }
+}
+
+impl Eq for PronyParams {}
 
 impl PronyParams {
     /// A sketch of up to `capacity` messages of `symbols` field elements, with `slack` columns of redundancy
-    /// when full.
+    /// when full. Computed with portable kernels, until [`with_kernels`](Self::with_kernels) says otherwise.
     ///
     /// # Errors
     /// `CapacityOutOfRange` outside `1..=MAX_CAPACITY`; `NoSymbols` and `NoSlack` for 0; `TooManyScalars`
@@ -72,9 +87,22 @@ impl PronyParams {
             symbols.checked_add(1)?.checked_mul(cols)?.checked_add(1)
         })();
         match scalars {
-            Some(scalars) if scalars <= MAX_SCALARS => Ok(Self { capacity, symbols, slack }),
+            Some(scalars) if scalars <= MAX_SCALARS => {
+                Ok(Self { capacity, symbols, slack, kernels: backend::scalar() })
+            }
             _ => Err(PronyError::TooManyScalars { max: MAX_SCALARS }),
         }
+    }
+
+    /// The same shape, computed with `kernels`.
+    #[must_use]
+    pub const fn with_kernels(self, kernels: &'static Kernels) -> Self {
+        Self { kernels, ..self }
+    }
+
+    /// The kernels in use.
+    pub const fn kernels(&self) -> &'static Kernels {
+        self.kernels
     }
 
     /// Messages a sum may hold.

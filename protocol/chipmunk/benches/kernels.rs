@@ -1,5 +1,5 @@
-//! Times every kernel of every back-end of this CPU: nanoseconds a call, the best of many batches, next to the clock
-//! that a chain of dependent additions shows in the same run. `cargo bench -p panetiere-chipmunk --bench kernels`.
+//! Every kernel of every back-end of this CPU, with criterion: `cargo bench -p panetiere-chipmunk --bench kernels`.
+//! `panetiere bench kernels` is the short form, next to the clock that a chain of dependent additions shows.
 
 use chipmunk::N;
 use chipmunk::digits::DigitBase;
@@ -10,41 +10,12 @@ use chipmunk::ring::modulus::Prime;
 use chipmunk::ring::sample::Gaussian;
 use chipmunk::ring::switch::ModulusSwitch;
 use chipmunk::ring::{Cs, RingContext, ShortPoly};
+use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Calls per timed batch.
-const BATCH: u32 = 16;
-
-/// Time spent on each kernel.
-const BUDGET: Duration = Duration::from_millis(60);
-
-/// The best time of one call, in nanoseconds.
-fn best(mut call: impl FnMut()) -> f64 {
-    let start = Instant::now();
-    let mut best = f64::INFINITY;
-    while start.elapsed() < BUDGET {
-        let batch = Instant::now();
-        (0..BATCH).for_each(|_| call());
-        best = best.min(batch.elapsed().as_secs_f64() * 1e9 / f64::from(BATCH));
-    }
-    best
-}
-
-/// Clock rate in GHz: a chain of dependent one-cycle operations.
-fn clock() -> f64 {
-    const LINKS: u32 = 4096;
-    let (a, b) = (black_box(0x9E37_79B9_7F4A_7C15u64), black_box(0x1234_5678_9ABC_DEF1u64));
-    let mut x = a;
-    let ns = best(|| {
-        // Alternating, so that the compiler cannot shorten it: two links an iteration.
-        for _ in 0..LINKS / 2 {
-            x = (x ^ a).wrapping_add(b);
-        }
-        x = black_box(x);
-    });
-    f64::from(LINKS) / ns
-}
+/// Takes a kernel's name and one call of it.
+type Report<'a> = &'a mut dyn FnMut(&str, &mut dyn FnMut());
 
 struct Input {
     words: Vec<u64>,
@@ -68,31 +39,32 @@ impl Input {
     }
 }
 
-fn ring_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
+fn ring_kernels(kernels: &Kernels, report: Report<'_>) {
     for (name, q) in [("21 bit", P300.lane), ("24 bit", P300.kahe[0]), ("30 bit", P300.cs_aux[0])] {
         let prime = Prime::new(q);
         let Input { a, b, signed, .. } = Input::new(q);
         let mut out = a.clone();
-        let mut named = |kernel: &str, ns| report(&format!("{kernel} {name}"), ns);
-        named("ntt_forward", best(|| (kernels.ntt_forward)(&prime, black_box(&mut out))));
-        named("ntt_inverse", best(|| (kernels.ntt_inverse)(&prime, black_box(&mut out))));
-        named("add", best(|| (kernels.add)(&prime, black_box(&mut out), black_box(&b))));
-        named("sub", best(|| (kernels.sub)(&prime, black_box(&mut out), black_box(&b))));
-        named("scale", best(|| (kernels.scale)(&prime, black_box(&mut out), 12345)));
-        named("mul", best(|| (kernels.mul)(&prime, black_box(&mut out), black_box(&a), black_box(&b))));
+        let mut named = |kernel: &str, call: &mut dyn FnMut()| report(&format!("{kernel}/{name}"), call);
+        named("ntt_forward", &mut || (kernels.ntt_forward)(&prime, black_box(&mut out)));
+        named("ntt_inverse", &mut || (kernels.ntt_inverse)(&prime, black_box(&mut out)));
+        named("add", &mut || (kernels.add)(&prime, black_box(&mut out), black_box(&b)));
+        named("sub", &mut || (kernels.sub)(&prime, black_box(&mut out), black_box(&b)));
+        named("scale", &mut || (kernels.scale)(&prime, black_box(&mut out), 12345));
+        named("mul", &mut || (kernels.mul)(&prime, black_box(&mut out), black_box(&a), black_box(&b)));
         let terms = [[&a[..], &b]; 5];
-        named("dot of 5", best(|| (kernels.dot)(&prime, black_box(&terms), black_box(&mut out))));
-        named("from_signed", best(|| (kernels.from_signed)(&prime, black_box(&mut out), black_box(&signed))));
+        named("dot of 5", &mut || (kernels.dot)(&prime, black_box(&terms), black_box(&mut out)));
+        named("from_signed", &mut || (kernels.from_signed)(&prime, black_box(&mut out), black_box(&signed)));
     }
     let words: Vec<_> = Input::new(3).words.into_iter().map(u64::to_le_bytes).collect();
     let mut out = vec![0i32; N];
     for which in [Gaussian::Error, Gaussian::Key] {
-        let ns = best(|| (kernels.gaussian)(which.table(), black_box(&words), black_box(&mut out)));
-        report(&format!("gaussian {which:?}"), ns);
+        report(&format!("gaussian/{which:?}"), &mut || {
+            (kernels.gaussian)(which.table(), black_box(&words), black_box(&mut out));
+        });
     }
 }
 
-fn ciphertext_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f64)) {
+fn ciphertext_kernels(kernels: &'static Kernels, report: Report<'_>) {
     let kahe = RingContext::new(&P300.kahe, kernels);
     let wire = RingContext::new(&P300.wire, kernels);
     let switch = ModulusSwitch::new(&kahe, &wire, P300.plaintext_prime);
@@ -101,42 +73,34 @@ fn ciphertext_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f
     let error = Input::new(P300.kahe[0]).signed;
     let mut message: Vec<u64> = Input::new(3).words.iter().map(|word| word % P300.plaintext_prime).collect();
     let [mut out_0, mut out_1] = [vec![0; N], vec![0; N]];
-    let ns = best(|| {
+    report("encrypt", &mut || {
         let out = [&mut out_0[..], &mut out_1];
         (kernels.encrypt)(&switch, black_box(mask), black_box(&error), black_box(&message), out);
     });
-    report("encrypt", ns);
-    let ns = best(|| {
+    report("decrypt", &mut || {
         let sum = [&out_0[..], &out_1];
         black_box((kernels.decrypt)(&switch, black_box(sum), black_box(mask), &mut message));
     });
-    report("decrypt", ns);
 }
 
-fn packing_kernels(kernels: &Kernels, report: &mut impl FnMut(&str, f64)) {
+fn packing_kernels(kernels: &Kernels, report: Report<'_>) {
     for width in [17, 21] {
         let mask = (1 << width) - 1;
         let words: Vec<u32> = Input::new(P300.kahe[0]).a.iter().map(|word| word & mask).collect();
         let mut bytes = vec![0; N * width as usize / 8];
         let mut out = words.clone();
-        let mut named = |kernel: &str, ns| report(&format!("{kernel} {width} bit"), ns);
-        named("pack", best(|| (kernels.pack)(width, black_box(&words), black_box(&mut bytes))));
-        named(
-            "unpack",
-            best(|| {
-                black_box((kernels.unpack)(width, black_box(&bytes), black_box(&mut out)));
-            }),
-        );
-        named(
-            "add_packed",
-            best(|| {
-                black_box((kernels.add_packed)(width, black_box(&bytes), black_box(&mut out)));
-            }),
-        );
+        let mut named = |kernel: &str, call: &mut dyn FnMut()| report(&format!("{kernel}/{width} bit"), call);
+        named("pack", &mut || (kernels.pack)(width, black_box(&words), black_box(&mut bytes)));
+        named("unpack", &mut || {
+            black_box((kernels.unpack)(width, black_box(&bytes), black_box(&mut out)));
+        });
+        named("add_packed", &mut || {
+            black_box((kernels.add_packed)(width, black_box(&bytes), black_box(&mut out)));
+        });
     }
 }
 
-fn commitment_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f64)) {
+fn commitment_kernels(kernels: &'static Kernels, report: Report<'_>) {
     let cs = RingContext::<Cs>::new(&[P300.cs], kernels);
     let base = DigitBase::new(P300.cs_base);
     let poly = cs.from_short(&{
@@ -144,36 +108,33 @@ fn commitment_kernels(kernels: &'static Kernels, report: &mut impl FnMut(&str, f
         short.coefficients_mut().copy_from_slice(&Input::new(P300.cs).signed);
         short
     });
-    report(
-        "decompose",
-        best(|| {
-            black_box(base.decompose(&cs, black_box(&poly)));
-        }),
-    );
+    report("decompose", &mut || {
+        black_box(base.decompose(&cs, black_box(&poly)));
+    });
     let products = CsProducts::new(cs, RingContext::new(&P300.cs_aux, kernels));
-    report(
-        "factor",
-        best(|| {
-            black_box(products.factor(black_box(&poly)));
-        }),
-    );
+    report("factor", &mut || {
+        black_box(products.factor(black_box(&poly)));
+    });
     let row: Vec<_> = (0..P300.kappa).map(|_| products.factor(&poly)).collect();
-    report(
-        "CS dot of 5",
-        best(|| {
-            black_box(products.dot(black_box(&row), black_box(&row)));
-        }),
-    );
+    report("CS dot of 5", &mut || {
+        black_box(products.dot(black_box(&row), black_box(&row)));
+    });
 }
 
-fn main() {
+fn kernels(criterion: &mut Criterion) {
     for simd in Simd::available() {
-        let ghz = clock();
-        println!("{simd}, clock {ghz:.2} GHz: kernel, ns, ns at 4 GHz");
-        let mut report = |name: &str, ns| println!("{name:24} {ns:9.0} {:9.0}", ns * ghz / 4.0);
+        let mut group = criterion.benchmark_group(simd.to_string());
+        group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(400));
+        let mut report = |name: &str, call: &mut dyn FnMut()| {
+            group.bench_function(name, |bencher| bencher.iter(&mut *call));
+        };
         ring_kernels(simd.kernels(), &mut report);
         ciphertext_kernels(simd.kernels(), &mut report);
         packing_kernels(simd.kernels(), &mut report);
         commitment_kernels(simd.kernels(), &mut report);
+        group.finish();
     }
 }
+
+criterion_group!(benches, kernels);
+criterion_main!(benches);

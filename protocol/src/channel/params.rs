@@ -10,13 +10,15 @@ use crate::ids::ScheduleDigest;
 use crate::mse::{MSE_MODULUS, MseParams};
 use crate::prony::{DEFAULT_SLACK, PRONY_PRIME, PronyParams};
 use crate::wire::Decode;
+use chipmunk::ring::backend::Kernels;
 use std::sync::Arc;
 
 /// Symbols of a message besides its data: length and check.
 const FRAME_SYMBOLS: usize = 2;
 const _: () = assert!(FRAME_SYMBOLS == SLOT_FRAME_SYMBOLS, "every encoding frames a message the same way");
 
-/// An encoding, sized for a number of clients and a message length. Both sides hold the same one.
+/// An encoding, sized for a number of clients and a message length. Both sides hold the same one; the kernels that it
+/// is computed with are everyone's own choice and no part of equality.
 ///
 /// Slots are sized like every other encoding, so that the length of a vector is known before anybody reserves.
 /// They take two rounds, each with parameters of its own. In the first, clients that have a message send
@@ -158,6 +160,17 @@ impl ChannelParams {
             Shape::Slots { schedule, .. } => schedule.as_deref(),
             Shape::Peeling(_) | Shape::Sketch(_) => None,
         }
+    }
+
+    /// The same channel, computed with `kernels` where there are any for its encoding: for the sketch. Without this it
+    /// is computed with portable ones.
+    #[must_use]
+    pub fn with_kernels(self, kernels: &'static Kernels) -> Self {
+        let shape = match self.shape {
+            Shape::Sketch(sketch) => Shape::Sketch(sketch.with_kernels(kernels)),
+            other => other,
+        };
+        Self { shape, ..self }
     }
 
     /// The encoding.

@@ -4,7 +4,7 @@ use super::{ChannelError, ChannelParams, CheckKey, message_symbols, read};
 use crate::codec::pack::SYMBOL_LIMIT;
 use crate::ids::SessionId;
 use crate::plaintext::PlainPoly;
-use crate::prony::{Element, Point, PronyParams, Sketch};
+use crate::prony::{self, Element, Point, PronyParams, Sketch};
 use rayon::prelude::*;
 
 /// The vector of a message at a point. Symbols: length, data, check.
@@ -18,9 +18,7 @@ pub(super) fn encode_at(
     let mut symbols = message_symbols(payload, params.max_message_bytes())?;
     let check = CheckKey::new(session).symbol(params.encoding(), &[point.value()], &symbols);
     symbols.push(check);
-    let mut sketch = Sketch::empty(*sketch);
-    sketch.insert_in_range(point, &symbols);
-    Ok(sketch.to_polys())
+    Ok(prony::vector(sketch, point, &symbols))
 }
 
 /// The messages of a sum, in the sketch's order.
@@ -44,8 +42,8 @@ fn open(element: &Element, params: &ChannelParams, key: &CheckKey) -> Result<Vec
     let Element { symbols, point } = element;
     let (&check, message) = symbols.split_last().ok_or(ChannelError::CheckFailed)?;
     // 35-bit symbols are less than the whole field.
-    let in_range = symbols.iter().all(|&symbol| symbol < SYMBOL_LIMIT);
-    if !in_range || check != key.symbol(params.encoding(), &[*point], message) {
+    let in_range = symbols.iter().fold(0, |bits, symbol| bits | symbol) < SYMBOL_LIMIT;
+    if !in_range || check != key.public_symbol(params.encoding(), &[*point], message) {
         return Err(ChannelError::CheckFailed);
     }
     read(message, params.max_message_bytes())

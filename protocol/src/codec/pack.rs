@@ -43,25 +43,39 @@ pub(crate) fn pack(bytes: &[u8], mut symbol: impl FnMut(u64)) {
 /// `bytes`.
 #[must_use]
 pub(crate) fn unpack(symbols: impl IntoIterator<Item = u64>, bytes: &mut [u8]) -> bool {
-    let mut bytes = bytes.iter_mut();
-    let (mut buffer, mut filled, mut rest) = (0u64, 0, 0u64);
-    for symbol in symbols {
+    let mut symbols = symbols.into_iter();
+    let mut next = || {
+        let symbol = symbols.next().expect("the symbols hold all bytes");
         debug_assert!(symbol < SYMBOL_LIMIT);
-        // At most 7 + 35 bits.
-        buffer |= symbol << filled;
-        filled += SYMBOL_BITS;
-        while filled >= 8 {
-            let [low, ..] = buffer.to_le_bytes();
-            match bytes.next() {
-                Some(byte) => *byte = low,
-                None => rest |= u64::from(low),
-            }
-            buffer >>= 8;
-            filled -= 8;
-        }
+        symbol
+    };
+    // Eight symbols are 280 bits: four words and three bytes.
+    let (groups, tail) = bytes.as_chunks_mut::<35>();
+    for group in groups {
+        let [s0, s1, s2, s3, s4, s5, s6, s7]: [u64; 8] = std::array::from_fn(|_| next());
+        let words = [
+            s0 | s1 << 35,
+            s1 >> 29 | s2 << 6 | s3 << 41,
+            s3 >> 23 | s4 << 12 | s5 << 47,
+            s5 >> 17 | s6 << 18 | s7 << 53,
+            s7 >> 11,
+        ];
+        let words = words.map(u64::to_le_bytes);
+        group.copy_from_slice(&words.as_flattened()[..35]);
     }
-    debug_assert!(bytes.next().is_none(), "the symbols hold all bytes");
-    rest | buffer == 0
+    let (mut buffer, mut filled) = (0u64, 0);
+    for byte in tail {
+        while filled < 8 {
+            // At most 7 + 35 bits.
+            buffer |= next() << filled;
+            filled += SYMBOL_BITS;
+        }
+        let [low, ..] = buffer.to_le_bytes();
+        *byte = low;
+        buffer >>= 8;
+        filled -= 8;
+    }
+    symbols.fold(0, |rest, symbol| rest | symbol) == 0 && buffer == 0
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use zeroize::DefaultIsZeroes;
 /// The modulus p = 34380709889 = 32788 * 2^20 + 1 of the sketch, a prime of 35.0009 bits.
 ///
 /// The smallest prime of that form above 2^35: a 35-bit symbol is a field element, and 2^20 divides p - 1.
-pub const PRONY_PRIME: u64 = 32_788 * (1 << 20) + 1;
+pub const PRONY_PRIME: u64 = chipmunk::ring::backend::field::PRIME;
 
 const P: u64 = PRONY_PRIME;
 
@@ -157,21 +157,6 @@ pub(super) fn dot_canonical(a: &[Fp], values: &[u64]) -> u64 {
     reduce(accumulate(a.iter().map(|a| a.0).zip(values.iter().copied())))
 }
 
-/// Four sums of `rows[r][i] * values[i]` at once: one pass over the values, four independent carry chains.
-pub(super) fn dot4_canonical(rows: [&[Fp]; 4], values: &[u64]) -> [u64; 4] {
-    let n = values.len();
-    // Equal lengths in the compiler's sight, so that the loop has no bounds checks.
-    let [r0, r1, r2, r3] = rows.map(|row| &row[..n]);
-    let (mut s0, mut s1, mut s2, mut s3) = (0u128, 0u128, 0u128, 0u128);
-    for i in 0..n {
-        s0 = s0.wrapping_add(wide(r0[i].0, values[i]));
-        s1 = s1.wrapping_add(wide(r1[i].0, values[i]));
-        s2 = s2.wrapping_add(wide(r2[i].0, values[i]));
-        s3 = s3.wrapping_add(wide(r3[i].0, values[i]));
-    }
-    [reduce(s0), reduce(s1), reduce(s2), reduce(s3)]
-}
-
 /// Sum of products of words below p. Range: at most 2^28 of them, so that the sum is below p * 2^64.
 #[inline(always)]
 fn accumulate(pairs: impl Iterator<Item = (u64, u64)>) -> u128 {
@@ -219,8 +204,6 @@ mod tests {
         let expected = u64::try_from((WIDE_P - 1) * (WIDE_P - 1) % WIDE_P * n as u128 % WIDE_P).unwrap();
         // Both words hold R times the value and one reduction divides by R: compare after multiplying by R.
         assert_eq!(Fp::from_canonical(dot_canonical(&a, &vec![P - 1; n])).0, expected);
-        let four = dot4_canonical([&a, &a, &a, &a], &vec![P - 1; n]);
-        assert!(four.iter().all(|&sum| Fp::from_canonical(sum).0 == expected));
     }
 
     proptest! {
@@ -256,8 +239,6 @@ mod tests {
             prop_assert_eq!(u128::from(dot(&x, &y).to_canonical()), sum(&b));
             prop_assert_eq!(u128::from(dot_canonical(&x, &b)), sum(&b));
             prop_assert_eq!(u128::from(dot_reversed(&x, &y).to_canonical()), sum(&reversed));
-            prop_assert_eq!(dot4_canonical([&x, &y, &x, &y], &b)[2], dot_canonical(&x, &b));
-            prop_assert_eq!(dot4_canonical([&x, &y, &x, &y], &b)[3], dot_canonical(&y, &b));
             let palindrome: Vec<u64> = a.iter().rev().copied().collect();
             prop_assert_eq!(u128::from(square_coefficient(&x).to_canonical()), sum(&palindrome));
         }

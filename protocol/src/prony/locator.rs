@@ -1,8 +1,6 @@
 //! The locator polynomial: the monic polynomial whose roots are the points of the messages.
 
-use super::error::PronyError;
-use super::field::{Fp, PRONY_PRIME, dot_canonical, dot_reversed};
-use super::poly::Modulus;
+use super::field::{Fp, dot_canonical, dot_reversed};
 
 /// The locator of k points from their power sums `S_1..=S_k` (canonical), by Newton's identities.
 ///
@@ -21,24 +19,6 @@ pub(super) fn from_power_sums(power_sums: &[u64]) -> Vec<Fp> {
     }
     descending.reverse();
     descending
-}
-
-/// Whether a monic polynomial of degree at least 1 is a product of distinct linear factors, none of them X.
-///
-/// # Errors
-/// `NotSplit` if not.
-pub(super) fn require_split(locator: &[Fp]) -> Result<(), PronyError> {
-    // No message has the point 0.
-    if locator[0] == Fp::ZERO {
-        return Err(PronyError::NotSplit);
-    }
-    // X^p - X is the product of all linear factors, each once: f divides it exactly if f is a product of
-    // distinct ones.
-    let modulus = Modulus::new(locator);
-    if modulus.linear_power(Fp::ZERO, PRONY_PRIME) != modulus.linear_power(Fp::ZERO, 1) {
-        return Err(PronyError::NotSplit);
-    }
-    Ok(())
 }
 
 /// Whether `sequence` (canonical) satisfies the recurrence of the locator from its entry k on, k the degree.
@@ -111,31 +91,5 @@ mod tests {
             sequence[at] = (sequence[at] + change) % P;
             prop_assert!(!satisfies_recurrence(&locator, &sequence));
         }
-    }
-
-    #[test]
-    fn only_distinct_nonzero_roots_split() {
-        assert_eq!(require_split(&fp(&expand(&[9]))), Ok(()));
-        assert_eq!(require_split(&fp(&expand(&[1, 2, P - 1]))), Ok(()));
-        for repeated in [vec![4, 4], vec![1, 7, 7, 8], vec![5, 5, 5]] {
-            assert_eq!(require_split(&fp(&expand(&repeated))), Err(PronyError::NotSplit), "{repeated:?}");
-        }
-        assert_eq!(require_split(&fp(&expand(&[0]))), Err(PronyError::NotSplit));
-        assert_eq!(require_split(&fp(&expand(&[0, 3]))), Err(PronyError::NotSplit));
-        // X^2 - c for the smallest c that is not a square, by Euler's criterion in plain arithmetic.
-        let is_square = |c: u64| {
-            let (mut result, mut base, mut exponent) = (1, c, (P - 1) / 2);
-            while exponent > 0 {
-                if exponent % 2 == 1 {
-                    result = mul_mod_p(result, base);
-                }
-                base = mul_mod_p(base, base);
-                exponent /= 2;
-            }
-            result == 1
-        };
-        let nonsquare = (2..).find(|&c| !is_square(c)).unwrap();
-        assert_eq!(require_split(&fp(&[P - nonsquare, 0, 1])), Err(PronyError::NotSplit));
-        assert_eq!(require_split(&fp(&[P - 4, 0, 1])), Ok(()));
     }
 }

@@ -61,6 +61,14 @@ pub(super) struct Modulus<'a> {
     reciprocal: Vec<Fp>,
 }
 
+/// Memory that squarings use again and again: powers of small polynomials would spend their time allocating.
+#[derive(Default)]
+struct Workspace {
+    high: Vec<Fp>,
+    quotient: Vec<Fp>,
+    square: Vec<Fp>,
+}
+
 impl<'a> Modulus<'a> {
     pub(super) fn new(f: &'a [Fp]) -> Self {
         let n = f.len() - 1;
@@ -80,21 +88,29 @@ impl<'a> Modulus<'a> {
         self.f.len() - 1
     }
 
-    /// `residue^2 mod f`.
-    fn square(&self, residue: &[Fp]) -> Vec<Fp> {
+    /// Whether the square of a residue is 1.
+    pub(super) fn squares_to_one(&self, residue: &[Fp]) -> bool {
+        let mut square = residue.to_vec();
+        self.square(&mut square, &mut Workspace::default());
+        square.iter().enumerate().all(|(j, &c)| c == if j == 0 { Fp::ONE } else { Fp::ZERO })
+    }
+
+    /// `residue^2 mod f`, in place.
+    fn square(&self, residue: &mut Vec<Fp>, Workspace { high, quotient, square }: &mut Workspace) {
         let n = self.degree();
         // The square's coefficients n.. from the top down, i.e. the reversed high part.
-        let high: Vec<Fp> = (n..2 * n - 1).rev().map(|j| square_coefficient(&residue[j + 1 - n..])).collect();
-        let mut quotient: Vec<Fp> =
-            (0..n - 1).map(|i| dot_reversed(&high[..=i], &self.reciprocal[..=i])).collect();
+        high.clear();
+        high.extend((n..2 * n - 1).rev().map(|j| square_coefficient(&residue[j + 1 - n..])));
+        quotient.clear();
+        quotient.extend((0..n - 1).map(|i| dot_reversed(&high[..=i], &self.reciprocal[..=i])));
         quotient.reverse();
-        (0..n)
-            .map(|j| {
-                let terms = (j + 1).min(n - 1);
-                let subtract = dot_reversed(&quotient[..terms], &self.f[j + 1 - terms..=j]);
-                square_coefficient(&residue[..=j]).sub(subtract)
-            })
-            .collect()
+        square.clear();
+        square.extend((0..n).map(|j| {
+            let terms = (j + 1).min(n - 1);
+            let subtract = dot_reversed(&quotient[..terms], &self.f[j + 1 - terms..=j]);
+            square_coefficient(&residue[..=j]).sub(subtract)
+        }));
+        std::mem::swap(residue, square);
     }
 
     /// `residue * (X + shift) mod f`, in place.
@@ -111,8 +127,9 @@ impl<'a> Modulus<'a> {
     pub(super) fn linear_power(&self, shift: Fp, exponent: u64) -> Vec<Fp> {
         let mut power = vec![Fp::ZERO; self.degree()];
         power[0] = Fp::ONE;
+        let mut workspace = Workspace::default();
         for bit in (0..u64::BITS - exponent.leading_zeros()).rev() {
-            power = self.square(&power);
+            self.square(&mut power, &mut workspace);
             if (exponent >> bit) & 1 == 1 {
                 self.times_linear(&mut power, shift);
             }

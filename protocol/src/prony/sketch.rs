@@ -2,11 +2,14 @@
 
 use super::error::PronyError;
 use super::field::{Fp, PRONY_PRIME, add_canonical};
-use super::{PronyParams, locator, payload, roots};
+use super::residue::Residues;
+use super::roots::Splitting;
+use super::{PronyParams, locator, payload};
 use crate::plaintext::PlainPoly;
 use chipmunk::N;
 use chipmunk::ring::backend::secrecy::public;
 use rand_core::CryptoRng;
+use rayon::prelude::*;
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -35,6 +38,67 @@ impl Point {
 
     pub(crate) const fn value(&self) -> u64 {
         self.0
+    }
+}
+
+/// The vector of one message whose symbols are in `[0, p)` by construction: no branch on a symbol at all.
+///
+/// Result: [`PronyParams::n_polys`] polynomials. Constant time in point and symbols.
+pub(crate) fn vector(params: &PronyParams, point: &Point, symbols: &[u64]) -> Vec<PlainPoly> {
+    let contribution = Contribution::new(params, point, symbols);
+    (0..params.n_polys())
+        .into_par_iter()
+        .with_min_len(POLYS_PER_TASK)
+        .map(|index| {
+            let mut poly = PlainPoly::zero();
+            contribution.add_to(index * N, poly.coefficients_mut());
+            poly
+        })
+        .collect()
+}
+
+/// Polynomials a task of the encoder works on, at least: a few microseconds each.
+const POLYS_PER_TASK: usize = 16;
+
+/// What one message adds to a sketch.
+struct Contribution<'a> {
+    params: &'a PronyParams,
+    /// `z^j` for `j = 0..=cols`, times the radix of the kernels; canonical.
+    powers: Zeroizing<Vec<u64>>,
+    symbols: &'a [u64],
+}
+
+impl<'a> Contribution<'a> {
+    fn new(params: &'a PronyParams, point: &Point, symbols: &'a [u64]) -> Self {
+        debug_assert_eq!(symbols.len(), params.symbols);
+        let z = Zeroizing::new(Fp::from_canonical(point.value()));
+        let mut powers = Zeroizing::new(vec![0; params.cols() + 1]);
+        let mut power = Zeroizing::new(params.kernels.field.radix);
+        for cell in powers.iter_mut() {
+            *cell = *power;
+            *power = z.mul_canonical(*power);
+        }
+        Self { params, powers, symbols }
+    }
+
+    /// Adds the scalars from index `start` on to `out`; nothing to what is behind the last one.
+    fn add_to(&self, start: usize, out: &mut [u64]) {
+        let cols = self.params.cols();
+        let multiply_add = self.params.kernels.field.multiply_add;
+        let mut at = start;
+        let end = self.params.scalars().min(start + out.len());
+        let mut out = &mut out[..end.saturating_sub(start)];
+        while at < end {
+            // The power sums are those of a symbol 1, and have a column more than the symbols.
+            let (symbol, column, columns) = match at.checked_sub(cols + 1) {
+                None => (1, at, cols + 1),
+                Some(at) => (self.symbols[at / cols], at % cols, cols),
+            };
+            let (part, rest) = out.split_at_mut(out.len().min(columns - column));
+            multiply_add(part, &self.powers[column..column + part.len()], symbol);
+            at += part.len();
+            out = rest;
+        }
     }
 }
 
@@ -85,14 +149,18 @@ impl Sketch {
         if polys.len() != params.n_polys() {
             return Err(PronyError::PolyCount { expected: params.n_polys(), found: polys.len() });
         }
-        let mut scalars = Vec::with_capacity(polys.len() * N);
-        for poly in polys {
-            scalars.extend_from_slice(poly.coefficients());
-        }
         // In the owner before any early return, so that it is wiped on every path.
-        let mut sketch = Self { params, scalars };
-        if let Some(index) = sketch.scalars.iter().position(|&scalar| scalar >= PRONY_PRIME) {
-            return Err(PronyError::ScalarOutOfRange { index, value: sketch.scalars[index] });
+        let mut sketch = Self { params, scalars: Vec::with_capacity(polys.len() * N) };
+        for poly in polys {
+            let coefficients = poly.coefficients();
+            if coefficients.iter().fold(false, |found, &scalar| found | (scalar >= PRONY_PRIME)) {
+                let index = coefficients.iter().take_while(|&&scalar| scalar < PRONY_PRIME).count();
+                return Err(PronyError::ScalarOutOfRange {
+                    index: sketch.scalars.len() + index,
+                    value: coefficients[index],
+                });
+            }
+            sketch.scalars.extend_from_slice(coefficients);
         }
         if sketch.scalars[params.scalars()..].iter().any(|&scalar| scalar != 0) {
             return Err(PronyError::CheckFailed);
@@ -125,30 +193,8 @@ impl Sketch {
         if out_of_range != 0 {
             return Err(PronyError::SymbolOutOfRange);
         }
-        self.insert_in_range(point, symbols);
+        Contribution::new(&self.params, point, symbols).add_to(0, &mut self.scalars);
         Ok(())
-    }
-
-    /// Adds one message whose symbols are in `[0, p)` by construction: no branch on a symbol at all.
-    pub(crate) fn insert_in_range(&mut self, point: &Point, symbols: &[u64]) {
-        debug_assert_eq!(symbols.len(), self.params.symbols);
-        let cols = self.params.cols();
-        let mut powers = Zeroizing::new(vec![Fp::ZERO; cols + 1]);
-        let z = Zeroizing::new(Fp::from_canonical(point.value()));
-        let mut power = Zeroizing::new(Fp::ONE);
-        for cell in powers.iter_mut() {
-            *cell = *power;
-            *power = power.mul(*z);
-        }
-        let (sums, columns) = self.scalars.split_at_mut(cols + 1);
-        for (sum, power) in sums.iter_mut().zip(powers.iter()) {
-            *sum = add_canonical(*sum, power.to_canonical());
-        }
-        for (column, &x) in columns.chunks_exact_mut(cols).zip(symbols) {
-            for (cell, power) in column.iter_mut().zip(powers.iter()) {
-                *cell = add_canonical(*cell, power.mul_canonical(x));
-            }
-        }
     }
 
     /// Adds another sketch: the result is the sketch of both sets of messages together. Constant time.
@@ -184,13 +230,14 @@ impl Sketch {
             return if clean { Ok(Vec::new()) } else { Err(PronyError::CheckFailed) };
         }
         let locator = locator::from_power_sums(&sums[1..=k]);
-        locator::require_split(&locator)?;
+        let residues = Residues::new(self.params.kernels);
+        let splitting = Splitting::new(&residues, &locator)?;
         // S_0..=S_k agree with the locator by construction, so the recurrence checks S_{k+1}..=S_cols.
         if !locator::satisfies_recurrence(&locator, sums) {
             return Err(PronyError::CheckFailed);
         }
-        let roots = roots::roots(locator.clone())?;
-        let messages = payload::recover(columns, cols, &locator, &roots)?;
+        let roots = splitting.roots(&residues)?;
+        let messages = payload::recover(&residues, columns, cols, &locator, &roots)?;
         let mut elements: Vec<Element> = messages
             .into_iter()
             .zip(&roots)

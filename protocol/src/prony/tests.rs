@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::plaintext::PlainPoly;
+use chipmunk::ring::backend::Simd;
 use proptest::prelude::*;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -48,17 +49,40 @@ fn schoolbook(params: &PronyParams, messages: &[Message]) -> Vec<u64> {
     scalars.into_iter().map(|scalar| u64::try_from(scalar).unwrap()).collect()
 }
 
-fn sketch_of(params: PronyParams, messages: &[Message]) -> Sketch {
-    let mut sketch = Sketch::empty(params);
-    for (point, symbols) in messages {
-        sketch.insert(&Point::new(*point).unwrap(), symbols).unwrap();
-    }
-    sketch
+/// The same shape with the kernels of every back-end of this CPU.
+fn everywhere(params: PronyParams) -> impl Iterator<Item = PronyParams> {
+    Simd::available().map(move |simd| params.with_kernels(simd.kernels()))
 }
 
+/// Made with every back-end, which must agree; and message by message as well as in one go.
+fn sketch_of(params: PronyParams, messages: &[Message]) -> Sketch {
+    let mut sketches = everywhere(params).map(|params| {
+        let mut sketch = Sketch::empty(params);
+        for (point, symbols) in messages {
+            sketch.insert(&Point::new(*point).unwrap(), symbols).unwrap();
+        }
+        sketch
+    });
+    let first = sketches.next().unwrap();
+    sketches.for_each(|other| assert_eq!(scalars_of(&other), scalars_of(&first)));
+    if let [(point, symbols)] = messages {
+        for params in everywhere(params) {
+            let polys = vector(&params, &Point::new(*point).unwrap(), symbols);
+            assert!(polys == first.to_polys(), "{params:?}");
+        }
+    }
+    first
+}
+
+/// Decoded with every back-end, which must agree.
 fn decode_scalars(params: PronyParams, scalars: &[u64]) -> Result<Vec<Message>, PronyError> {
-    let elements = Sketch::from_polys(params, &PlainPoly::from_scalars(scalars))?.decode()?;
-    Ok(elements.into_iter().map(|element| (element.point, element.symbols)).collect())
+    let mut results = everywhere(params).map(|params| {
+        let elements = Sketch::from_polys(params, &PlainPoly::from_scalars(scalars))?.decode()?;
+        Ok(elements.into_iter().map(|element| (element.point, element.symbols)).collect())
+    });
+    let first = results.next().unwrap();
+    results.for_each(|other| assert_eq!(other, first));
+    first
 }
 
 fn sorted(mut messages: Vec<Message>) -> Vec<Message> {
@@ -305,6 +329,61 @@ fn the_result_does_not_depend_on_the_thread_count() {
     }
 }
 
+/// As many as transforms are worth it for, on every level: the locator, the roots and the system.
+#[test]
+fn hundreds_of_messages_decode_and_one_change_is_caught() {
+    for (count, capacity, slack) in [(100, 100, 2), (127, 128, 3), (211, 230, 2), (300, 300, 2)] {
+        let params = PronyParams::new(capacity, 5, slack).unwrap();
+        let messages = random_messages(count, 5, &mut rng(count as u64));
+        let good = schoolbook(&params, &messages);
+        assert_eq!(decode_scalars(params, &good), Ok(sorted(messages.clone())), "{count} messages");
+        for index in [count + 1, params.cols() + 1, params.cols() + count, params.scalars() - 1] {
+            let mut bad = good.clone();
+            bad[index] = (bad[index] + P / 2) % P;
+            assert_eq!(decode_scalars(params, &bad), Err(PronyError::CheckFailed), "scalar {index}");
+        }
+        let mut collision = messages;
+        collision[count - 1].0 = collision[count / 2].0;
+        let error = decode_scalars(params, &schoolbook(&params, &collision));
+        assert_eq!(error, Err(PronyError::NotSplit), "{count} messages, two at one point");
+    }
+}
+
+/// The points of 64-th roots of unity are those that transforms work on.
+#[test]
+fn points_on_the_transforms_cosets_decode() {
+    // 3 generates the field's group.
+    let (mut root, mut base, mut exponent) = (1, 3, (P - 1) / 64);
+    let times = |a: u64, b: u64| u64::try_from(u128::from(a) * u128::from(b) % u128::from(P)).unwrap();
+    while exponent > 0 {
+        root = if exponent % 2 == 1 { times(root, base) } else { root };
+        (base, exponent) = (times(base, base), exponent / 2);
+    }
+    let params = PronyParams::new(70, 3, 2).unwrap();
+    let mut messages = random_messages(64, 3, &mut rng(64));
+    let mut point = 1;
+    for message in &mut messages {
+        message.0 = point;
+        point = times(point, root);
+    }
+    assert_eq!(point, 1);
+    assert_eq!(decode_scalars(params, &schoolbook(&params, &messages)), Ok(sorted(messages)));
+}
+
+/// Every one of many spare columns is checked.
+#[test]
+fn wide_slack_is_checked_to_the_last_column() {
+    let params = PronyParams::new(3, 2, 100).unwrap();
+    let messages = random_messages(3, 2, &mut rng(7));
+    let good = schoolbook(&params, &messages);
+    assert_eq!(decode_scalars(params, &good), Ok(sorted(messages)));
+    for index in 4..params.scalars() {
+        let mut bad = good.clone();
+        bad[index] = (bad[index] + 1) % P;
+        assert_eq!(decode_scalars(params, &bad), Err(PronyError::CheckFailed), "scalar {index}");
+    }
+}
+
 #[test]
 fn debug_shows_no_content() {
     let params = PronyParams::new(1, 1, 2).unwrap();
@@ -319,7 +398,8 @@ proptest! {
 
     #[test]
     fn insertion_matches_the_definition_and_decoding_undoes_it(
-        capacity in 1usize..12, symbols in 1usize..9, slack in 1usize..4, fill in 0usize..12, seed in any::<u64>(),
+        capacity in prop_oneof![1usize..12, 12usize..90], symbols in 1usize..9, slack in 1usize..4,
+        fill in 0usize..90, seed in any::<u64>(),
     ) {
         let params = PronyParams::new(capacity, symbols, slack).unwrap();
         let messages = random_messages(fill.min(capacity), symbols, &mut rng(seed));

@@ -5,6 +5,7 @@
 
 mod arith;
 mod centre;
+mod field;
 mod float;
 mod gaussian;
 mod mem;
@@ -50,6 +51,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     unpack,
     add_packed,
     sub_packed,
+    field: &field::KERNELS,
 };
 
 macro_rules! dispatch {

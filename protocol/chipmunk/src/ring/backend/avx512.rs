@@ -5,6 +5,7 @@
 
 mod arith;
 mod centre;
+mod field;
 mod fixed;
 mod gaussian;
 mod mem;
@@ -56,6 +57,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     unpack,
     add_packed,
     sub_packed,
+    field: &field::KERNELS,
 };
 
 macro_rules! dispatch {

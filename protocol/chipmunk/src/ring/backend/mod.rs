@@ -7,6 +7,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod field;
 #[cfg(target_arch = "x86_64")]
 mod packing;
 mod scalar;
@@ -71,6 +72,8 @@ pub struct Kernels {
     pub add_packed: fn(u32, &[u8], &mut [u32]) -> u32,
     /// Like `unpack`, subtracting from `out` modulo 2^32. Returns the largest word subtracted.
     pub sub_packed: fn(u32, &[u8], &mut [u32]) -> u32,
+    /// The prime field of the payload layer.
+    pub field: &'static field::FieldKernels,
 }
 
 impl fmt::Debug for Kernels {

@@ -35,6 +35,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     unpack,
     add_packed,
     sub_packed,
+    field: &super::field::scalar::KERNELS,
 };
 
 /// `y * w mod q` in `[0, 2q)` for any u32 `y`, with the companion of `w`.
