@@ -432,7 +432,7 @@ mod tests {
             set: &P300,
             min_clients,
             max_clients,
-            kernels: backend::scalar(),
+            kernels: backend::under_test(),
         }
     }
 
