@@ -184,8 +184,14 @@ pub enum ObjectType {
     ClientPost = 0x0102,
     /// One sealed opening with its inclusion path under the statement's `env_root`.
     Envelope = 0x0103,
+    /// A client's answer to one server's complaint.
+    Answer = 0x0106,
     /// The sum of one server over one canonical set.
     ServerSum = 0x0201,
+    /// The sum of one aggregator over its group.
+    GroupSum = 0x0203,
+    /// What one server found wrong with the envelopes of a session.
+    Checked = 0x0204,
     /// An epoch's document.
     Epoch = 0x0301,
     /// A canonical set, spelled out.

@@ -1,6 +1,6 @@
 //! One sealed opening on its way to one server.
 
-use crate::ids::{ClientId, EnvelopeKeyDigest, EnvelopeRoot, ServerId};
+use crate::ids::{ClientId, EnvelopeDigest, EnvelopeKeyDigest, EnvelopeRoot, ServerId};
 use crate::merkle;
 use crate::pke;
 use crate::protocol::ProtocolParams;
@@ -51,6 +51,11 @@ impl Envelope {
     /// Bytes of the framed envelope.
     pub fn framed_len(sealed_len: usize, path_len: usize) -> usize {
         HEADER_LEN + ClientId::LEN + ServerId::LEN + EnvelopeKeyDigest::LEN + sealed_len + 32 * path_len
+    }
+
+    /// The leaf hash under the client's `env_root`: with the path it shows what was sealed to the server, without it.
+    pub fn digest(&self) -> EnvelopeDigest {
+        EnvelopeDigest::from_digest(leaf(self.server, &self.key, &self.sealed))
     }
 
     /// Whether these bytes are leaf `server` of `servers` under `root`.

@@ -1,7 +1,7 @@
 //! The epoch's document: who the servers are and which keys clients seal to.
 
 use crate::fault::{Attribution, Fault};
-use crate::ids::{DeploymentId, EpochDigest, EpochId, ServerId, tagged_sha256};
+use crate::ids::{AggregatorId, DeploymentId, EpochDigest, EpochId, ServerId, tagged_sha256};
 use crate::pke;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
@@ -13,6 +13,20 @@ const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
+    /// More aggregators than ids.
+    #[error("an epoch has at most 65535 aggregators, got {found}")]
+    Aggregators {
+        /// Aggregators given.
+        found: usize,
+    },
+    /// Two aggregators have one identity key: what one signs would be held against both.
+    #[error("aggregator {aggregator} has the key of aggregator {first}")]
+    DuplicateAggregatorKey {
+        /// The aggregator.
+        aggregator: AggregatorId,
+        /// The aggregator that stands before it with the same key.
+        first: AggregatorId,
+    },
     /// Two servers have one identity or envelope key: whoever holds it counts twice towards the threshold.
     #[error("server {server} has a key of server {first}")]
     DuplicateKey {
@@ -20,6 +34,14 @@ pub enum EpochError {
         server: ServerId,
         /// The server that stands before it with the same key.
         first: ServerId,
+    },
+    /// An aggregator's own key is not the one that the document names for it.
+    #[error("epoch {epoch} does not name this key for aggregator {aggregator}")]
+    ForeignAggregatorKey {
+        /// The aggregator.
+        aggregator: AggregatorId,
+        /// The epoch.
+        epoch: EpochId,
     },
     /// A server's own keys are not those that the document names for it.
     #[error("epoch {epoch} does not name these keys for server {server}")]
@@ -51,7 +73,10 @@ pub enum EpochError {
 impl Fault for EpochError {
     fn code(&self) -> &'static str {
         match self {
+            Self::Aggregators { .. } => "epoch_aggregators",
+            Self::DuplicateAggregatorKey { .. } => "epoch_duplicate_aggregator_key",
             Self::DuplicateKey { .. } => "epoch_duplicate_key",
+            Self::ForeignAggregatorKey { .. } => "epoch_foreign_aggregator_key",
             Self::ForeignKeys { .. } => "epoch_foreign_keys",
             Self::KeySignature { .. } => "epoch_key_signature",
             Self::Servers { .. } => "epoch_servers",
@@ -104,12 +129,14 @@ fn signed_bytes(
     out
 }
 
-/// An epoch: its servers in the order of their ids. The digest of its bytes stands in every statement of the epoch.
+/// An epoch: its servers in the order of their ids, and its aggregators if it has any. The digest of its bytes stands in
+/// every statement of the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
     deployment: DeploymentId,
     number: EpochId,
     servers: Vec<EpochServer>,
+    aggregators: Vec<VerifyingKey>,
 }
 
 impl Epoch {
@@ -138,7 +165,25 @@ impl Epoch {
                 .verify(KEY_DOMAIN, &message, &entry.signature)
                 .map_err(|source| EpochError::KeySignature { server, epoch: number, source })?;
         }
-        Ok(Self { deployment, number, servers })
+        Ok(Self { deployment, number, servers, aggregators: Vec::new() })
+    }
+
+    /// The same document with aggregators: the identity key of each, in the order of their ids. An aggregator holds no
+    /// secret but its signing key; a server that aggregates too may use its own.
+    ///
+    /// # Errors
+    /// `Aggregators` if there are more than ids; `DuplicateAggregatorKey` if two of them share a key.
+    pub fn with_aggregators(self, aggregators: Vec<VerifyingKey>) -> Result<Self, EpochError> {
+        if u16::try_from(aggregators.len()).is_err() {
+            return Err(EpochError::Aggregators { found: aggregators.len() });
+        }
+        let mut keys = BTreeMap::new();
+        for (aggregator, key) in (0..=u16::MAX).map(AggregatorId).zip(&aggregators) {
+            if let Some(first) = keys.insert(key.to_sec1(), aggregator) {
+                return Err(EpochError::DuplicateAggregatorKey { aggregator, first });
+            }
+        }
+        Ok(Self { aggregators, ..self })
     }
 
     /// The deployment.
@@ -159,6 +204,16 @@ impl Epoch {
     /// One server, if it exists.
     pub fn server(&self, id: ServerId) -> Option<&EpochServer> {
         self.servers.get(usize::from(id.0))
+    }
+
+    /// The aggregators' identity keys, in the order of their ids.
+    pub fn aggregators(&self) -> &[VerifyingKey] {
+        &self.aggregators
+    }
+
+    /// The identity key of one aggregator, if it exists.
+    pub fn aggregator(&self, id: AggregatorId) -> Option<&VerifyingKey> {
+        self.aggregators.get(usize::from(id.0))
     }
 
     /// The servers' envelope keys with their ids, as a client's round takes them.
@@ -185,10 +240,14 @@ impl Encode for Epoch {
             server.envelope_key.encode(out);
             server.signature.encode(out);
         }
+        let count = u16::try_from(self.aggregators.len()).expect("checked when the aggregators were added");
+        out.extend_from_slice(&count.to_le_bytes());
+        self.aggregators.iter().for_each(|aggregator| aggregator.encode(out));
     }
 
     fn encoded_len(&self) -> usize {
-        HEADER_LEN + DeploymentId::LEN + EpochId::LEN + 2 + SERVER_LEN * self.servers.len()
+        let aggregators = 2 + VerifyingKey::LEN * self.aggregators.len();
+        HEADER_LEN + DeploymentId::LEN + EpochId::LEN + 2 + SERVER_LEN * self.servers.len() + aggregators
     }
 }
 
@@ -216,6 +275,15 @@ impl Decode for Epoch {
                 signature: Signature::decode(reader)?,
             });
         }
-        Self::new(deployment, number, servers).map_err(|_| refused)
+        let document = Self::new(deployment, number, servers).map_err(|_| refused)?;
+        let count = usize::from(reader.u16("number of aggregators")?);
+        let refused = reader.fault("aggregators of the epoch", DecodeErrorKind::OutOfRange);
+        let need = VerifyingKey::LEN * count;
+        if reader.remaining() < need {
+            let have = reader.remaining();
+            return Err(reader.fault("aggregators of the epoch", DecodeErrorKind::Truncated { need, have }));
+        }
+        let aggregators = (0..count).map(|_| VerifyingKey::decode(reader)).collect::<Result<_, _>>()?;
+        document.with_aggregators(aggregators).map_err(|_| refused)
     }
 }

@@ -2,12 +2,15 @@
 
 mod envelope;
 mod epoch;
+mod group_sum;
 mod post;
 mod server_sum;
 mod set;
 
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
+pub use group_sum::{GroupClaim, GroupSum};
+pub(crate) use post::ciphertext_digest;
 pub use post::{
     ClientBulletinEntry, Mode, PostHead, PostStatement, PostView, SignedPost, StatementError, VerifiedPost,
 };

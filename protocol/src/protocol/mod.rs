@@ -1,18 +1,23 @@
 //! The round: parameters, the client's part, the server's part, verification, recovery.
 
+mod aggregator;
 mod client;
 mod delivery;
+mod group;
 mod params;
 mod policy;
 mod post_sum;
 mod recipient;
+mod recipient_aggregated;
 mod server;
 mod verify;
 
+pub use aggregator::{AggregatorIdentity, AggregatorRound, AggregatorRoundError, run_aggregator_round};
 pub use client::{
     ClientRound, ClientRoundError, cs_commit, kahe_encrypt, kahe_keygen, run_client_round, seal_openings,
     shamir_share,
 };
+pub use group::{GroupFault, PostSource, SumPart, verify_group_sum};
 pub use params::{
     Deployment, Dimensions, LaneShape, ProtocolParams, RoundWireSizes, SetupError, message_polys,
     round_wire_sizes, zero_message,
@@ -22,6 +27,9 @@ pub use post_sum::{IncomingPost, PostFault, PostSum};
 pub use recipient::{
     Culprit, RecipientError, Recovered, RejectReason, aggregate_and_decrypt, aggregate_and_decrypt_timed,
     decrypt_aggregate, recover_direct, recover_once,
+};
+pub use recipient_aggregated::{
+    AggregatorCulprit, Audit, NotRecovered, RecoveredAggregated, recover_aggregated,
 };
 pub use server::{
     EnvelopeFault, ServerIdentity, ServerRound, ServerRoundError, run_server_round, unseal_opening,

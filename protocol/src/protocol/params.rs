@@ -205,6 +205,17 @@ impl ProtocolParams {
         Self::build(deployment, dimensions, Mode::Direct, None)
     }
 
+    /// Aggregated rounds of any shape: clients post to aggregators, which publish the sums of their groups.
+    ///
+    /// # Errors
+    /// As [`setup_with_kahe_dims_full`](Self::setup_with_kahe_dims_full).
+    pub fn setup_aggregated_mode(
+        deployment: Deployment,
+        dimensions: Dimensions,
+    ) -> Result<Self, SetupError> {
+        Self::build(deployment, dimensions, Mode::Aggregated, None)
+    }
+
     /// Erasure-coded rounds: any `lanes.needed` of `lanes.lanes` lanes carry the ciphertext.
     ///
     /// # Errors

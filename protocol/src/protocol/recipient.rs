@@ -10,7 +10,7 @@ use super::post_sum::{PostFault, PostSum};
 use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
 use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, ServerId, SessionId};
+use crate::ids::{AggregatorId, ClientId, ServerId, SessionId};
 use crate::kahe::{KaheError, SummedKey};
 use crate::plaintext::PlainPoly;
 use crate::sig::VerifyingKey;
@@ -83,6 +83,22 @@ pub enum RejectReason {
     /// is not that of the round.
     #[error("a server's sum was refused")]
     Entry(#[source] VerifyError),
+    /// A canonical client is in no group that counts.
+    #[error("client {client} is in the canonical set and in no group")]
+    GroupGap {
+        /// The first such client.
+        client: ClientId,
+    },
+    /// Two groups have one client: their total would count it twice. Each group may be right by itself.
+    #[error("client {client} is in the groups of aggregators {first} and {second}")]
+    GroupOverlap {
+        /// The client.
+        client: ClientId,
+        /// The group it was found in first.
+        first: AggregatorId,
+        /// The other.
+        second: AggregatorId,
+    },
     /// The decryption was refused. Some client's noise or key is out of bounds; nobody can be named.
     #[error("the sum does not decrypt")]
     Noise(#[source] KaheError),
@@ -139,6 +155,8 @@ impl Fault for RejectReason {
             Self::AboveMax { .. } => "set_above_max",
             Self::BelowFloor { .. } => "set_below_floor",
             Self::Entry(error) => error.code(),
+            Self::GroupGap { .. } => "group_gap",
+            Self::GroupOverlap { .. } => "group_overlap",
             Self::Noise(error) => error.code(),
             Self::Post(fault) => fault.code(),
             Self::PostMissing { .. } => "post_missing",
@@ -155,35 +173,38 @@ impl Fault for RejectReason {
             Self::Post(fault) => fault.attribution(),
             Self::Shares(error) => error.attribution(),
             // The culprits are in the value; more servers than one may be named there.
-            Self::PostMissing { .. } | Self::SharesExhausted { .. } => Attribution::Nobody,
+            Self::GroupGap { .. }
+            | Self::GroupOverlap { .. }
+            | Self::PostMissing { .. }
+            | Self::SharesExhausted { .. } => Attribution::Nobody,
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
             Self::Post(fault) => fault.retry(),
-            Self::PostMissing { .. } | Self::SharesExhausted { .. } => Retry::SameRequest,
+            Self::GroupGap { .. } | Self::PostMissing { .. } | Self::SharesExhausted { .. } => {
+                Retry::SameRequest
+            }
             _ => Retry::Never,
         }
     }
 }
 
 /// Verified shares of the summed key by server, and what was excluded on the way.
-struct Judged {
-    shares: BTreeMap<ServerId, Poly<Cs, Coeff>>,
-    culprits: BTreeMap<ServerId, VerifyError>,
-    discarded: Vec<VerifyError>,
+pub(super) struct Judged {
+    pub shares: BTreeMap<ServerId, Poly<Cs, Coeff>>,
+    pub culprits: BTreeMap<ServerId, VerifyError>,
+    pub discarded: Vec<VerifyError>,
 }
 
 /// Verifies every entry once, in parallel, and sorts servers into honest and lying. A server that signed two different
 /// sums for this session is a culprit whatever they say.
-fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) -> Judged {
-    let (params, session, canonical) = (posts.params(), posts.session(), posts.canonical());
-    let (roots, digest) = (posts.roots(), posts.digest());
-    let verdicts: Vec<_> = entries
-        .par_iter()
-        .map(|entry| verify_server_sum(params, session, epoch, canonical, &digest, roots, entry))
-        .collect();
+pub(super) fn judge(
+    entries: &[ServerBulletinEntry],
+    verify: impl Fn(&ServerBulletinEntry) -> Result<Poly<Cs, Coeff>, VerifyError> + Sync + Send,
+) -> Judged {
+    let verdicts: Vec<_> = entries.par_iter().map(verify).collect();
     let mut elsewhere: Vec<(ServerId, VerifyError)> = Vec::new();
     let mut judged = Judged { shares: BTreeMap::new(), culprits: BTreeMap::new(), discarded: Vec::new() };
     let mut signed: BTreeMap<ServerId, &ServerBulletinEntry> = BTreeMap::new();
@@ -217,15 +238,23 @@ fn judge(posts: &PostSum<'_>, epoch: &Epoch, entries: &[ServerBulletinEntry]) ->
     judged
 }
 
+/// The summed key that the verified shares give.
+pub(super) fn summed_key(
+    params: &ProtocolParams,
+    shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
+) -> Result<SummedKey, RejectReason> {
+    let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
+    let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
+    Ok(SummedKey::from_cs(params.lattice(), &key))
+}
+
 fn finish(
     posts: &PostSum<'_>,
     shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
     observe: &mut dyn FnMut(Phase),
 ) -> Result<Vec<PlainPoly>, RejectReason> {
     let params = posts.params();
-    let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
-    let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
-    let key = SummedKey::from_cs(params.lattice(), &key);
+    let key = summed_key(params, shares)?;
     observe(Phase::Interpolate);
     let plaintext = params.kahe().decrypt(posts.ciphertexts(), &key).map_err(RejectReason::Noise)?;
     observe(Phase::Decrypt);
@@ -263,7 +292,9 @@ pub fn decrypt_aggregate(
     let rejected = |error| RecipientError::Rejected(RejectReason::Entry(error));
     check_document(posts.params(), epoch).map_err(rejected)?;
     let canonical = complete(posts).map_err(RecipientError::Rejected)?.clone();
-    let Judged { shares, culprits, discarded } = judge(posts, epoch, entries);
+    let (params, session, roots, digest) = (posts.params(), posts.session(), posts.roots(), posts.digest());
+    let Judged { shares, culprits, discarded } =
+        judge(entries, |entry| verify_server_sum(params, session, epoch, &canonical, &digest, roots, entry));
     observe(Phase::VerifyOpenings);
     let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
     if shares.len() < usize::from(need) {
