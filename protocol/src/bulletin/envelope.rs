@@ -29,6 +29,26 @@ fn leaf(server: ServerId, key: &EnvelopeKeyDigest, sealed: &[u8]) -> [u8; 32] {
     merkle::leaf_hash(&bytes)
 }
 
+/// Hashes in the inclusion path of this server's envelope.
+///
+/// # Errors
+/// `IndexOutOfRange` if there is no such server.
+pub(super) fn path_len(server: ServerId, params: &ProtocolParams) -> Result<usize, merkle::MerkleError> {
+    merkle::path_len(server.0.into(), params.servers().into())
+}
+
+/// Whether an envelope with this leaf hash is that of `server` under `root`.
+pub(super) fn leaf_is_under(
+    leaf: &EnvelopeDigest,
+    server: ServerId,
+    path: &[[u8; 32]],
+    root: &EnvelopeRoot,
+    servers: u16,
+) -> bool {
+    let place = (server.0.into(), servers.into());
+    merkle::verify_inclusion(root.as_bytes(), leaf.as_bytes(), place.0, place.1, path).is_ok()
+}
+
 /// Addresses sealed openings, in server order, and computes the root that the client signs.
 pub fn env_root(
     client: ClientId,
@@ -60,9 +80,7 @@ impl Envelope {
 
     /// Whether these bytes are leaf `server` of `servers` under `root`.
     pub fn is_under(&self, root: &EnvelopeRoot, servers: u16) -> bool {
-        let leaf = leaf(self.server, &self.key, &self.sealed);
-        merkle::verify_inclusion(root.as_bytes(), &leaf, self.server.0.into(), servers.into(), &self.path)
-            .is_ok()
+        leaf_is_under(&self.digest(), self.server, &self.path, root, servers)
     }
 }
 
@@ -88,7 +106,7 @@ impl DecodeWith<ProtocolParams> for Envelope {
         let client = ClientId::decode(reader)?;
         let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
         let server = ServerId::decode(reader)?;
-        let path_len = merkle::path_len(server.0.into(), params.servers().into()).map_err(|_| unknown)?;
+        let path_len = path_len(server, params).map_err(|_| unknown)?;
         let key = EnvelopeKeyDigest::decode(reader)?;
         let sealed_len = params.cs().fresh_opening_len() + pke::OVERHEAD;
         let sealed = reader.take(sealed_len, "sealed opening")?.to_vec();

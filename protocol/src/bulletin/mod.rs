@@ -1,5 +1,8 @@
 //! What the parties publish, and its bytes: epochs, posts, envelopes, server sums, canonical sets.
 
+mod answer;
+mod checked;
+mod context;
 mod envelope;
 mod epoch;
 mod group_sum;
@@ -7,6 +10,9 @@ mod post;
 mod server_sum;
 mod set;
 
+pub use answer::Answer;
+pub use checked::{Checked, Complaint};
+pub use context::{ContextError, StatementContext};
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
 pub use group_sum::{GroupClaim, GroupSum};

@@ -153,7 +153,8 @@ pub(super) fn envelope_context(
     }
 }
 
-/// One whole round of a client in direct or aggregated mode.
+/// One whole round of a client in direct or aggregated mode. It keeps nothing to answer complaints with: see
+/// [`run_client_round_with_openings`].
 ///
 /// # Errors
 /// `Message` for a vector of another shape; `Servers` for another server list; `Mode` in erasure-coded rounds.
@@ -166,6 +167,24 @@ pub fn run_client_round(
     servers: &[(ServerId, pke::PublicKey)],
     signing_key: &SigningKey,
 ) -> Result<ClientRound, ClientRoundError> {
+    run_client_round_with_openings(rng, params, session, client_id, message, servers, signing_key)
+        .map(|(round, _)| round)
+}
+
+/// [`run_client_round`] that also returns the opening of each server, in order: secrets, for an
+/// [`AnswerGuard`](super::AnswerGuard) and nothing else.
+///
+/// # Errors
+/// As [`run_client_round`].
+pub fn run_client_round_with_openings(
+    rng: &mut (impl CryptoRng + ?Sized),
+    params: &ProtocolParams,
+    session: &SessionId,
+    client_id: ClientId,
+    message: &[PlainPoly],
+    servers: &[(ServerId, pke::PublicKey)],
+    signing_key: &SigningKey,
+) -> Result<(ClientRound, Vec<FreshOpening>), ClientRoundError> {
     if params.mode().roots() != 1 {
         return Err(ClientRoundError::Mode { mode: params.mode() });
     }
@@ -179,9 +198,6 @@ pub fn run_client_round(
     let (env_root, envelopes) = env_root(client_id, keys.zip(sealed));
     let statement = PostStatement::direct(params, session, client_id, &commitment, &ciphertext, env_root);
     let signed = SignedPost::sign(statement, signing_key);
-    Ok(ClientRound {
-        client_id,
-        post: ClientBulletinEntry { head: PostHead { signed, commitment }, ciphertext },
-        envelopes,
-    })
+    let post = ClientBulletinEntry { head: PostHead { signed, commitment }, ciphertext };
+    Ok((ClientRound { client_id, post, envelopes }, openings))
 }

@@ -1,7 +1,9 @@
 //! The round: parameters, the client's part, the server's part, verification, recovery.
 
 mod aggregator;
+mod answer_guard;
 mod client;
+mod complaint;
 mod delivery;
 mod group;
 mod params;
@@ -13,14 +15,19 @@ mod server;
 mod verify;
 
 pub use aggregator::{AggregatorIdentity, AggregatorRound, AggregatorRoundError, run_aggregator_round};
+pub use answer_guard::{AnswerGuard, GuardError, Standing};
 pub use client::{
-    ClientRound, ClientRoundError, cs_commit, kahe_encrypt, kahe_keygen, run_client_round, seal_openings,
-    shamir_share,
+    ClientRound, ClientRoundError, cs_commit, kahe_encrypt, kahe_keygen, run_client_round,
+    run_client_round_with_openings, seal_openings, shamir_share,
+};
+pub use complaint::{
+    AnswerFault, CheckedFault, CheckedSet, Exclusion, NoComplaint, compare_checked, complain, set_rule,
+    verify_answer, verify_checked, verify_complaint,
 };
 pub use group::{GroupFault, PostSource, SumPart, verify_group_sum};
 pub use params::{
-    Deployment, Dimensions, LaneShape, ProtocolParams, RoundWireSizes, SetupError, message_polys,
-    round_wire_sizes, zero_message,
+    Deployment, Dimensions, LaneShape, ProtocolParams, RoundWireSizes, SetupError, SetupWarning,
+    message_polys, round_wire_sizes, zero_message,
 };
 pub use policy::SetPolicy;
 pub use post_sum::{IncomingPost, PostFault, PostSum};

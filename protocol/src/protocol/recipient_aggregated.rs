@@ -308,13 +308,13 @@ fn open(
     };
     let misopened = |fault: &VerifyError| matches!(fault, VerifyError::InvalidServerOpening { .. });
     let mut verdict = judged(&totals.roots);
-    let mut unjudged = Vec::new();
+    let (mut unjudged, before) = (Vec::new(), totals.roots.clone());
     if verdict.culprits.values().any(misopened) {
         // Some server or some aggregator: what the clients signed decides.
         match totals.confirm_roots() {
             Ok(true) => verdict = judged(&totals.roots),
             Ok(false) => {}
-            Err(_) if verdict.shares.len() >= need => {
+            Err(_) if verdict.shares.len() >= need && totals.roots == before => {
                 // Fewer than t servers are corrupt, so one of those whose openings verify is honest, and the total is
                 // right whatever the groups are.
                 unjudged.extend(verdict.culprits.iter().filter(|(_, f)| misopened(f)).map(|(s, _)| *s));
