@@ -6,6 +6,8 @@
 mod bad;
 #[path = "../tests/golden/generate.rs"]
 mod generate;
+#[path = "../tests/golden/lanes.rs"]
+mod lanes;
 
 use std::io::Write as _;
 use std::path::Path;

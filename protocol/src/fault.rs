@@ -1,6 +1,6 @@
 //! What every error of this workspace can answer: a stable code, who is at fault, whether to try again.
 
-use crate::ids::{AggregatorId, ClientId, ServerId};
+use crate::ids::{AggregatorId, ClientId, NodeId, ServerId};
 
 /// The party whose fault an error proves. Nobody is named without proof in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +14,8 @@ pub enum Attribution {
     Caller,
     /// This client broke the protocol.
     Client(ClientId),
+    /// This lane broke the protocol.
+    Lane(NodeId),
     /// Nobody can be named from what is at hand.
     Nobody,
     /// The operator of the deployment: configuration, bulletin or storage.

@@ -127,6 +127,10 @@ integer_id! {
     AggregatorId(u16)
 }
 integer_id! {
+    /// Index of a lane in the epoch's lane list. Range: `0..n_lanes`. Wire: u16 little-endian.
+    NodeId(u16)
+}
+integer_id! {
     /// Number of an epoch, counted from 0 in each deployment. Wire: u32 little-endian.
     EpochId(u32)
 }
@@ -168,7 +172,7 @@ digest_id! {
     RootDigest
 }
 digest_id! {
-    /// RFC 6962 root over the envelopes of one client.
+    /// RFC 6962 root over what one client delivers: the envelopes, and in erasure mode the lane items beside them.
     EnvelopeRoot
 }
 digest_id! {

@@ -327,6 +327,15 @@ impl CiphertextSum {
         Self { lattice: Arc::clone(&params.lattice), limbs, count: 0 }
     }
 
+    /// The sum whose residues are known: per polynomial two limbs of 2048, canonical. `count` ciphertexts are in it.
+    ///
+    /// # Panics
+    /// Unless there are as many residues as a ciphertext has: they come from this crate's code.
+    pub(crate) fn from_limbs(params: &KaheParams, limbs: Vec<u32>, count: u32) -> Self {
+        assert_eq!(limbs.len(), params.polys() * 2 * N, "residues of a ciphertext");
+        Self { lattice: Arc::clone(&params.lattice), limbs, count }
+    }
+
     /// How many ciphertexts are in the sum.
     pub const fn count(&self) -> u32 {
         self.count

@@ -5,7 +5,7 @@ use chipmunk::params::ParameterSet;
 use chipmunk::ring::backend::Kernels;
 use chipmunk::ring::crt::CsProducts;
 use chipmunk::ring::expand::Expander;
-use chipmunk::ring::{Cs, Hvc, Kahe, RingContext, Wire};
+use chipmunk::ring::{Cs, Hvc, Kahe, Lane, RingContext, Wire};
 
 /// Every ring of one parameter set with its tables. Made once, shared by reference.
 #[derive(Debug)]
@@ -14,6 +14,7 @@ pub struct Lattice {
     pub(crate) hvc: RingContext<Hvc>,
     pub(crate) products: CsProducts,
     pub(crate) kahe: RingContext<Kahe>,
+    pub(crate) lane: RingContext<Lane>,
     pub(crate) wire: RingContext<Wire>,
 }
 
@@ -30,6 +31,7 @@ impl Lattice {
                 RingContext::new(&set.cs_aux, kernels),
             ),
             kahe,
+            lane: RingContext::new(&[set.lane], kernels),
             wire,
         }
     }
@@ -52,6 +54,11 @@ impl Lattice {
     /// The ring of the commitments.
     pub const fn hvc(&self) -> &RingContext<Hvc> {
         &self.hvc
+    }
+
+    /// The ring of the share commitments.
+    pub const fn lane(&self) -> &RingContext<Lane> {
+        &self.lane
     }
 
     /// Bytes of one packed ciphertext polynomial.

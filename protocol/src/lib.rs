@@ -24,6 +24,8 @@ pub mod pke;
 pub mod plaintext;
 pub mod prony;
 pub mod protocol;
+pub mod rs;
+pub mod share_commitment;
 pub mod sig;
 pub mod sss;
 #[cfg(feature = "test-util")]

@@ -145,6 +145,20 @@ pub fn verify_inclusion(
     size: u64,
     path: &[[u8; 32]],
 ) -> Result<(), MerkleError> {
+    let reached = root_of_path(leaf, index, size, path)?;
+    if reached == *root { Ok(()) } else { Err(MerkleError::RootMismatch { index, size }) }
+}
+
+/// The root that a path leads to from the leaf with hash `leaf`, number `index` (from 0) of `size` leaves.
+///
+/// # Errors
+/// `IndexOutOfRange` unless `index < size`; `PathLength` if the path is not [`path_len`] long.
+pub fn root_of_path(
+    leaf: &[u8; 32],
+    index: u64,
+    size: u64,
+    path: &[[u8; 32]],
+) -> Result<[u8; 32], MerkleError> {
     let expected = path_len(index, size)?;
     if path.len() != expected {
         return Err(MerkleError::PathLength { expected, found: path.len() });
@@ -155,7 +169,7 @@ pub fn verify_inclusion(
         let sibling = siblings.next().expect("the path has one hash per sibling, checked above");
         hash = if step == Step::SiblingLeft { node_hash(sibling, &hash) } else { node_hash(&hash, sibling) };
     }
-    if hash == *root { Ok(()) } else { Err(MerkleError::RootMismatch { index, size }) }
+    Ok(hash)
 }
 
 /// What a node meets on the way up one level.

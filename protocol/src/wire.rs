@@ -79,6 +79,16 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.at
     }
 
+    /// Bytes read so far.
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// What was read from `offset`, at most [`offset`](Self::offset), to here.
+    pub fn since(&self, offset: usize) -> &'a [u8] {
+        &self.bytes[offset..self.at]
+    }
+
     /// An error about the field that starts here.
     pub const fn fault(&self, what: &'static str, kind: DecodeErrorKind) -> DecodeError {
         DecodeError { offset: self.at, what, kind }
@@ -104,6 +114,20 @@ impl<'a> Reader<'a> {
     /// `Truncated` if fewer are left.
     pub fn array<const L: usize>(&mut self, what: &'static str) -> Result<[u8; L], DecodeError> {
         Ok(self.take(L, what)?.try_into().expect("take returned exactly L bytes"))
+    }
+
+    /// The next `len` bytes, read by `parse`; whatever that finds wrong is a value out of range where the field starts.
+    ///
+    /// # Errors
+    /// `Truncated` if fewer bytes are left; `OutOfRange` if `parse` refuses them.
+    pub fn field<T, E>(
+        &mut self,
+        len: usize,
+        what: &'static str,
+        parse: impl FnOnce(&'a [u8]) -> Result<T, E>,
+    ) -> Result<T, DecodeError> {
+        let refused = self.fault(what, DecodeErrorKind::OutOfRange);
+        parse(self.take(len, what)?).map_err(|_| refused)
     }
 
     /// The next byte.
@@ -184,10 +208,16 @@ pub enum ObjectType {
     ClientPost = 0x0102,
     /// One sealed opening with its inclusion path under the statement's `env_root`.
     Envelope = 0x0103,
+    /// One coded share of a ciphertext with its path and its inclusion path under the statement's `env_root`.
+    LaneItem = 0x0104,
+    /// A client's post in erasure mode: statement and both roots.
+    RsClientPost = 0x0105,
     /// A client's answer to one server's complaint.
     Answer = 0x0106,
     /// The sum of one server over one canonical set.
     ServerSum = 0x0201,
+    /// The sum of one lane over one set of clients.
+    LaneSum = 0x0202,
     /// The sum of one aggregator over its group.
     GroupSum = 0x0203,
     /// What one server found wrong with the envelopes of a session.

@@ -13,17 +13,18 @@
 use allocation_counter::measure;
 use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, Mode, PostHead, PostStatement, ServerBulletinEntry,
-    SignedPost,
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, LaneBulletinEntry, LaneItem, Mode, PostHead,
+    PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
 };
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::ids::{
     CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot, EpochDigest,
-    EpochId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId, SetDigest,
+    EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId, SetDigest,
 };
 use panetiere::pke::PublicKey;
-use panetiere::protocol::{ClientRound, ProtocolParams};
+use panetiere::protocol::{ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound};
+use panetiere::share_commitment::{AggregatedShare, ShareCommitment, SharePath};
 use panetiere::sig::{Signature, VerifyingKey};
 use panetiere::testing::{Net, deployment};
 use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode};
@@ -31,7 +32,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Three servers, so that inclusion paths have both lengths; two clients.
 static NET: LazyLock<Net> = LazyLock::new(|| deployment(300).servers(3).threshold(2).clients(2).build());
@@ -45,6 +46,37 @@ static SENT: LazyLock<ClientRound> = LazyLock::new(|| NET.open(0).client(ClientI
 
 /// The three servers' sums over both clients.
 static SUMS: LazyLock<Vec<ServerBulletinEntry>> = LazyLock::new(|| NET.posted(0).sums(&NET.all()));
+
+/// The same with lanes: two of three, so that item paths have both lengths.
+static LANES: LazyLock<Net> =
+    LazyLock::new(|| deployment(300).servers(3).threshold(2).clients(2).lanes(2, 3).build());
+
+fn lane_params() -> &'static ProtocolParams {
+    &LANES.params
+}
+
+fn code() -> &'static LaneCode {
+    LANES.params.lane_code().unwrap()
+}
+
+/// What client 0 sends through lanes.
+static CODED: LazyLock<RsClientRound> = LazyLock::new(|| LANES.open(0).rs_client(ClientId(0)));
+
+/// Each lane's sum over both clients, for a check and at the close.
+static LANE_SUMS: LazyLock<Vec<LaneBulletinEntry>> = LazyLock::new(|| {
+    let round = LANES.open(0);
+    let sent: Vec<RsClientRound> = LANES.ids().map(|client| round.rs_client(client)).collect();
+    let sums = |lane: &Arc<LaneIdentity>| {
+        let mut running = LaneRound::new(Arc::clone(&LANES.params), round.session, Arc::clone(lane));
+        for sent in &sent {
+            let key = LANES.party(sent.client_id).signing_key.verifying_key();
+            let post = sent.post.signed.check(&LANES.params, &round.session, &key).unwrap();
+            running.receive(&post, &sent.items[usize::from(lane.id().0)]).unwrap();
+        }
+        [running.check_sum(&LANES.all()).unwrap(), running.close(&LANES.all()).unwrap()]
+    };
+    LANES.lanes.iter().flat_map(sums).collect()
+});
 
 fn layout() -> SummedLayout {
     params().cs().summed_layout(2)
@@ -171,9 +203,9 @@ fn of_each_digest() -> Vec<Vec<u8>> {
     vec![vec![0; 32], (0..32).collect(), vec![0xFF; 32]]
 }
 
-fn a_commitment(bytes: &[u8]) -> Result<Commitment, DecodeError> {
-    // Its parser works on a field that somebody has cut out, so it has no offset of its own.
-    Commitment::from_bytes(params().lattice(), bytes).map_err(|error| match error {
+/// Roots are parsed from a field that somebody has cut out, so their errors have no offset of their own.
+fn a_root<T>(parsed: Result<T, PackError>) -> Result<T, DecodeError> {
+    parsed.map_err(|error| match error {
         PackError::Length { expected, found } if found > expected => DecodeError {
             offset: expected,
             what: "commitment",
@@ -188,6 +220,8 @@ wire_types! {
         ClientId::from_bytes, ClientId::to_bytes;
     server_id: ServerId, refuses: false, [0, 1, u16::MAX].map(|id| ServerId(id).to_bytes()).into(),
         ServerId::from_bytes, ServerId::to_bytes;
+    node_id: NodeId, refuses: false, [0, 1, u16::MAX].map(|id| NodeId(id).to_bytes()).into(),
+        NodeId::from_bytes, NodeId::to_bytes;
     epoch_id: EpochId, refuses: false, [0, 1, u32::MAX].map(|id| EpochId(id).to_bytes()).into(),
         EpochId::from_bytes, EpochId::to_bytes;
     ciphertext_digest: CiphertextDigest, refuses: false, of_each_digest(),
@@ -213,7 +247,7 @@ wire_types! {
         Signature::from_bytes, Signature::to_bytes;
     public_key: PublicKey, refuses: true, vec![NET.epoch.servers()[0].envelope_key.to_bytes()],
         PublicKey::from_bytes, PublicKey::to_bytes;
-    epoch: Epoch, refuses: true, vec![NET.epoch.to_bytes()], Epoch::from_bytes, Epoch::to_bytes;
+    epoch: Epoch, refuses: true, vec![NET.epoch.to_bytes(), LANES.epoch.to_bytes()], Epoch::from_bytes, Epoch::to_bytes;
     canonical_set: CanonicalSet, refuses: true,
         [vec![5], vec![0, 1, u32::MAX], (0..300).collect()]
             .map(|ids| CanonicalSet::new(ids.into_iter().map(ClientId)).unwrap().to_bytes()).into(),
@@ -224,7 +258,27 @@ wire_types! {
     signed_post: SignedPost, refuses: true, vec![SENT.post.head.signed.to_bytes()],
         SignedPost::from_bytes, SignedPost::to_bytes;
     commitment: Commitment, refuses: true, vec![SENT.post.head.commitment.to_bytes(params().lattice())],
-        a_commitment, |commitment| commitment.to_bytes(params().lattice());
+        |bytes| a_root(Commitment::from_bytes(params().lattice(), bytes)),
+        |commitment| commitment.to_bytes(params().lattice());
+    share_commitment: ShareCommitment, refuses: true,
+        vec![CODED.post.share_commitment.to_bytes(params().lattice())],
+        |bytes| a_root(ShareCommitment::from_bytes(params().lattice(), bytes)),
+        |commitment| commitment.to_bytes(params().lattice());
+    rs_client_bulletin_entry: RsClientBulletinEntry, refuses: true, vec![CODED.post.to_bytes(lane_params())],
+        |bytes| RsClientBulletinEntry::from_bytes_with(lane_params(), bytes), |post| post.to_bytes(lane_params());
+    // Lane 0 has two hashes in its path among the lanes, lane 2 has one.
+    lane_item: LaneItem, refuses: true, vec![CODED.items[0].to_bytes(), CODED.items[2].to_bytes()],
+        |bytes| LaneItem::from_bytes_with(lane_params(), bytes), LaneItem::to_bytes;
+    share_path: SharePath, refuses: true, vec![CODED.items[1].body[code().rs().share_len()..].to_vec()],
+        |bytes| SharePath::from_bytes_with(code().commitment(), bytes),
+        |path| written(|out| path.encode(code().commitment(), out));
+    aggregated_share: AggregatedShare, refuses: true,
+        vec![written(|out| LANE_SUMS[2].opening().encode(code().commitment().summed_layout(2), out))],
+        |bytes| AggregatedShare::from_bytes_with(&code().commitment().summed_layout(2), bytes),
+        |opening| written(|out| opening.encode(code().commitment().summed_layout(2), out));
+    lane_bulletin_entry: LaneBulletinEntry, refuses: true,
+        [0, 5].map(|at: usize| LANE_SUMS[at].to_bytes(code())).into(),
+        |bytes| LaneBulletinEntry::from_bytes_with(lane_params(), bytes), |sum| sum.to_bytes(code());
     post_head: PostHead, refuses: true, vec![SENT.post.head.to_bytes(params())],
         |bytes| PostHead::from_bytes_with(params(), bytes), |head| head.to_bytes(params());
     client_bulletin_entry: ClientBulletinEntry, refuses: true, vec![SENT.post.to_bytes(params())],
@@ -267,7 +321,8 @@ fn an_opening() -> Vec<u8> {
 }
 
 /// Types that are written but never parsed by themselves, and where they are tested.
-const ONLY_WITHIN: &[(&str, &str)] = &[("SumClaim", "ServerBulletinEntry")];
+const ONLY_WITHIN: &[(&str, &str)] =
+    &[("LaneClaim", "LaneBulletinEntry"), ("SumClaim", "ServerBulletinEntry")];
 
 /// Names that follow `impl .. for` of a wire trait, inherent `to_bytes`/`from_bytes`, and the ids' macro calls.
 fn wire_types_in(source: &str, found: &mut BTreeSet<String>) {

@@ -40,7 +40,7 @@ impl Input {
 }
 
 fn ring_kernels(kernels: &Kernels, report: Report<'_>) {
-    for (name, q) in [("24 bit", P300.kahe[0]), ("30 bit", P300.cs_aux[0])] {
+    for (name, q) in [("21 bit", P300.lane), ("24 bit", P300.kahe[0]), ("30 bit", P300.cs_aux[0])] {
         let prime = Prime::new(q);
         let Input { a, b, signed, .. } = Input::new(q);
         let mut out = a.clone();

@@ -2,7 +2,11 @@
 
 use crate::ring::expand::Expander;
 use crate::ring::{Coeff, Ntt, NttRing, Poly, RingContext, ShortPoly, sample};
+use std::borrow::Borrow;
 use zeroize::Zeroizing;
+
+/// Columns transformed before their products are added up: as many as fit without a reduction.
+const BATCH: usize = 15;
 
 /// A row of public uniform elements g; the hash of short d is `sum g_k d_k`.
 #[derive(Debug)]
@@ -21,14 +25,68 @@ impl<R: NttRing> RingHash<R> {
     ///
     /// # Panics
     /// If the number of columns differs: shapes come from the parameters, not from the wire.
-    pub fn hash<'a>(
+    pub fn hash<T: Borrow<ShortPoly>>(
         &self,
         ring: &RingContext<R>,
-        columns: impl IntoIterator<Item = &'a ShortPoly>,
+        columns: impl IntoIterator<Item = T>,
     ) -> Poly<R, Coeff> {
-        let columns: Zeroizing<Vec<_>> =
-            Zeroizing::new(columns.into_iter().map(|c| ring.forward(ring.from_short(c))).collect());
-        ring.inverse(ring.dot(&self.row, columns.iter()))
+        let mut hashing = self.begin(ring);
+        columns.into_iter().for_each(|column| hashing.column(column.borrow()));
+        hashing.finish()
+    }
+
+    /// A hash that takes one column after another: a row may be hundreds long, and its columns need not all exist.
+    pub fn begin<'a>(&'a self, ring: &'a RingContext<R>) -> Hashing<'a, R> {
+        let batch = Zeroizing::new(Vec::with_capacity(self.row.len().min(BATCH)));
+        Hashing { ring, row: &self.row, batch, filled: 0, sum: Poly::zero() }
+    }
+}
+
+/// A hash in the making.
+#[derive(Debug)]
+pub struct Hashing<'a, R: NttRing> {
+    ring: &'a RingContext<R>,
+    /// The columns to come, those of the batch included.
+    row: &'a [Poly<R, Ntt>],
+    batch: Zeroizing<Vec<Poly<R, Ntt>>>,
+    filled: usize,
+    sum: Poly<R, Ntt>,
+}
+
+impl<R: NttRing> Hashing<'_, R> {
+    /// Takes the next column, of norm below the modulus.
+    ///
+    /// # Panics
+    /// If the row has no more columns.
+    pub fn column(&mut self, column: &ShortPoly) {
+        assert!(self.filled < self.row.len(), "as many columns as the row has");
+        if self.filled == self.batch.len() {
+            self.batch.push(Poly::zero());
+        }
+        self.ring.forward_short(column, &mut self.batch[self.filled]);
+        self.filled += 1;
+        if self.filled == BATCH {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let (row, rest) = self.row.split_at(self.filled);
+        let products = self.ring.dot(row, self.batch[..self.filled].iter());
+        self.ring.add_assign(&mut self.sum, &products);
+        (self.row, self.filled) = (rest, 0);
+    }
+
+    /// The hash of all columns.
+    ///
+    /// # Panics
+    /// If the row has more columns than were taken.
+    pub fn finish(mut self) -> Poly<R, Coeff> {
+        if self.filled > 0 {
+            self.flush();
+        }
+        assert!(self.row.is_empty(), "as many columns as the row has");
+        self.ring.inverse(self.sum)
     }
 }
 

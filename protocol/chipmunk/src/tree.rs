@@ -80,6 +80,15 @@ impl Level {
     }
 }
 
+/// The transported form of the summed digits along the path of leaf `index`, leaves first.
+pub fn transport(levels: &[Level], index: usize) -> Vec<[ShortPoly; PATH_POLYS_PER_LEVEL]> {
+    let sent = |(height, level): (usize, &Level)| {
+        let mut sent = level.transported(index >> height & 1 == 1).cloned();
+        std::array::from_fn(|_| sent.next().expect("a level transports five polynomials"))
+    };
+    levels.iter().enumerate().map(sent).collect()
+}
+
 /// The hash of a tree: public parameters, ring, digit base.
 #[derive(Debug)]
 pub struct TreeHash<R: NttRing> {
@@ -265,14 +274,7 @@ mod tests {
                 let walk = hash.walk(&ring, index, leaves[index].clone(), &tree.siblings(index));
                 levels.iter_mut().zip(&walk.levels).for_each(|(sum, level)| sum.add_assign(level));
             }
-            let path: Vec<[ShortPoly; 5]> = levels
-                .iter()
-                .enumerate()
-                .map(|(height, level)| {
-                    let sent: Vec<_> = level.transported(index >> height & 1 == 1).cloned().collect();
-                    sent.try_into().unwrap()
-                })
-                .collect();
+            let path = transport(&levels, index);
             let bound = P300.hvc_base / 2 * u32::from(clients);
             let walked = hash.walk_sum(&ring, (index, count), label_sum.clone(), &path, bound);
             assert_eq!(walked, Ok(root_sum.clone()));

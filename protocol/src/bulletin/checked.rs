@@ -1,5 +1,6 @@
 //! A server's one statement on the envelopes of a session: it has checked them, and complains about these clients.
 
+use super::Mode;
 use super::context::StatementContext;
 use super::envelope::{leaf_is_under, path_len};
 use crate::ids::{ClientId, EnvelopeDigest, EnvelopeRoot, ServerId};
@@ -22,8 +23,8 @@ pub struct Complaint {
 
 impl Complaint {
     /// Whether the envelope complained about is that of `server` under a client's `env_root`.
-    pub fn is_under(&self, server: ServerId, root: &EnvelopeRoot, servers: u16) -> bool {
-        leaf_is_under(&self.envelope, server, &self.path, root, servers)
+    pub fn is_under(&self, server: ServerId, root: &EnvelopeRoot, mode: Mode, servers: u16) -> bool {
+        leaf_is_under(&self.envelope, server, &self.path, root, mode, servers)
     }
 }
 

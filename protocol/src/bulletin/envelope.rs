@@ -1,5 +1,7 @@
 //! One sealed opening on its way to one server.
 
+use super::Mode;
+use super::delivery::{self, Side};
 use crate::ids::{ClientId, EnvelopeDigest, EnvelopeKeyDigest, EnvelopeRoot, ServerId};
 use crate::merkle;
 use crate::pke;
@@ -17,7 +19,7 @@ pub struct Envelope {
     pub key: EnvelopeKeyDigest,
     /// The sealed bytes: 18,800 for eight servers under P300.
     pub sealed: Vec<u8>,
-    /// The RFC 6962 inclusion path of leaf `server` among the servers.
+    /// The inclusion path: RFC 6962 among the servers, then in erasure mode the root over the lane items.
     pub path: Vec<[u8; 32]>,
 }
 
@@ -34,7 +36,7 @@ fn leaf(server: ServerId, key: &EnvelopeKeyDigest, sealed: &[u8]) -> [u8; 32] {
 /// # Errors
 /// `IndexOutOfRange` if there is no such server.
 pub(super) fn path_len(server: ServerId, params: &ProtocolParams) -> Result<usize, merkle::MerkleError> {
-    merkle::path_len(server.0.into(), params.servers().into())
+    delivery::path_len(params.mode(), server.0.into(), params.servers().into())
 }
 
 /// Whether an envelope with this leaf hash is that of `server` under `root`.
@@ -43,13 +45,15 @@ pub(super) fn leaf_is_under(
     server: ServerId,
     path: &[[u8; 32]],
     root: &EnvelopeRoot,
+    mode: Mode,
     servers: u16,
 ) -> bool {
     let place = (server.0.into(), servers.into());
-    merkle::verify_inclusion(root.as_bytes(), leaf.as_bytes(), place.0, place.1, path).is_ok()
+    delivery::is_under(root, mode, Side::Envelopes, leaf.as_bytes(), place, path)
 }
 
-/// Addresses sealed openings, in server order, and computes the root that the client signs.
+/// Addresses sealed openings, in server order, and computes the root over them: what the client signs, unless it
+/// also delivers lane items.
 pub fn env_root(
     client: ClientId,
     sealed: impl IntoIterator<Item = (EnvelopeKeyDigest, Vec<u8>)>,
@@ -73,14 +77,14 @@ impl Envelope {
         HEADER_LEN + ClientId::LEN + ServerId::LEN + EnvelopeKeyDigest::LEN + sealed_len + 32 * path_len
     }
 
-    /// The leaf hash under the client's `env_root`: with the path it shows what was sealed to the server, without it.
+    /// The leaf hash under what the client signs: with the path it shows what was sealed to the server, without the bytes.
     pub fn digest(&self) -> EnvelopeDigest {
         EnvelopeDigest::from_digest(leaf(self.server, &self.key, &self.sealed))
     }
 
-    /// Whether these bytes are leaf `server` of `servers` under `root`.
-    pub fn is_under(&self, root: &EnvelopeRoot, servers: u16) -> bool {
-        leaf_is_under(&self.digest(), self.server, &self.path, root, servers)
+    /// Whether these bytes are what `root` has for this server, one of `servers`, in a round of this mode.
+    pub fn is_under(&self, root: &EnvelopeRoot, mode: Mode, servers: u16) -> bool {
+        leaf_is_under(&self.digest(), self.server, &self.path, root, mode, servers)
     }
 }
 
@@ -128,7 +132,7 @@ mod tests {
         for server in [0, 1, 32_767, 32_768, 65_533, 65_534] {
             let envelope = &envelopes[usize::from(server)];
             assert_eq!(envelope.server, ServerId(server));
-            assert!(envelope.is_under(&root, u16::MAX));
+            assert!(envelope.is_under(&root, Mode::Direct, u16::MAX));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The epoch's document: who the servers are and which keys clients seal to.
 
 use crate::fault::{Attribution, Fault};
-use crate::ids::{AggregatorId, DeploymentId, EpochDigest, EpochId, ServerId, tagged_sha256};
+use crate::ids::{AggregatorId, DeploymentId, EpochDigest, EpochId, NodeId, ServerId, tagged_sha256};
 use crate::pke;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
@@ -35,6 +35,14 @@ pub enum EpochError {
         /// The server that stands before it with the same key.
         first: ServerId,
     },
+    /// Two lanes have one identity key: whoever holds it is counted as two that fail apart.
+    #[error("lane {lane} has the key of lane {first}")]
+    DuplicateLaneKey {
+        /// The lane.
+        lane: NodeId,
+        /// The lane that stands before it with the same key.
+        first: NodeId,
+    },
     /// An aggregator's own key is not the one that the document names for it.
     #[error("epoch {epoch} does not name this key for aggregator {aggregator}")]
     ForeignAggregatorKey {
@@ -51,6 +59,14 @@ pub enum EpochError {
         /// The epoch.
         epoch: EpochId,
     },
+    /// A lane's own key is not the one that the document names for it.
+    #[error("epoch {epoch} does not name this key for lane {lane}")]
+    ForeignLaneKey {
+        /// The lane.
+        lane: NodeId,
+        /// The epoch.
+        epoch: EpochId,
+    },
     /// A server's encapsulation key is not signed by its identity key for this epoch.
     #[error("the envelope key of server {server} is not signed by that server for epoch {epoch}")]
     KeySignature {
@@ -61,6 +77,12 @@ pub enum EpochError {
         /// What is wrong with the signature.
         #[source]
         source: SigError,
+    },
+    /// More lanes than ids.
+    #[error("an epoch has at most 65535 lanes, got {found}")]
+    Lanes {
+        /// Lanes given.
+        found: usize,
     },
     /// No servers, or more than ids.
     #[error("an epoch has 1 to 65535 servers, got {found}")]
@@ -76,9 +98,12 @@ impl Fault for EpochError {
             Self::Aggregators { .. } => "epoch_aggregators",
             Self::DuplicateAggregatorKey { .. } => "epoch_duplicate_aggregator_key",
             Self::DuplicateKey { .. } => "epoch_duplicate_key",
+            Self::DuplicateLaneKey { .. } => "epoch_duplicate_lane_key",
             Self::ForeignAggregatorKey { .. } => "epoch_foreign_aggregator_key",
             Self::ForeignKeys { .. } => "epoch_foreign_keys",
+            Self::ForeignLaneKey { .. } => "epoch_foreign_lane_key",
             Self::KeySignature { .. } => "epoch_key_signature",
+            Self::Lanes { .. } => "epoch_lanes",
             Self::Servers { .. } => "epoch_servers",
         }
     }
@@ -129,13 +154,14 @@ fn signed_bytes(
     out
 }
 
-/// An epoch: its servers in the order of their ids, and its aggregators if it has any. The digest of its bytes stands in
-/// every statement of the epoch.
+/// An epoch: its servers in the order of their ids, and lanes and aggregators if it has any. The digest of its bytes
+/// stands in every statement of the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
     deployment: DeploymentId,
     number: EpochId,
     servers: Vec<EpochServer>,
+    lanes: Vec<VerifyingKey>,
     aggregators: Vec<VerifyingKey>,
 }
 
@@ -165,7 +191,25 @@ impl Epoch {
                 .verify(KEY_DOMAIN, &message, &entry.signature)
                 .map_err(|source| EpochError::KeySignature { server, epoch: number, source })?;
         }
-        Ok(Self { deployment, number, servers, aggregators: Vec::new() })
+        Ok(Self { deployment, number, servers, lanes: Vec::new(), aggregators: Vec::new() })
+    }
+
+    /// The same document with lanes: the identity key of each, in the order of their ids. A lane holds no secret but its
+    /// signing key; a server that is a lane too may use its own.
+    ///
+    /// # Errors
+    /// `Lanes` if there are more than ids; `DuplicateLaneKey` if two of them share a key.
+    pub fn with_lanes(self, lanes: Vec<VerifyingKey>) -> Result<Self, EpochError> {
+        if u16::try_from(lanes.len()).is_err() {
+            return Err(EpochError::Lanes { found: lanes.len() });
+        }
+        let mut keys = BTreeMap::new();
+        for (lane, key) in (0..=u16::MAX).map(NodeId).zip(&lanes) {
+            if let Some(first) = keys.insert(key.to_sec1(), lane) {
+                return Err(EpochError::DuplicateLaneKey { lane, first });
+            }
+        }
+        Ok(Self { lanes, ..self })
     }
 
     /// The same document with aggregators: the identity key of each, in the order of their ids. An aggregator holds no
@@ -206,6 +250,16 @@ impl Epoch {
         self.servers.get(usize::from(id.0))
     }
 
+    /// The lanes' identity keys, in the order of their ids.
+    pub fn lanes(&self) -> &[VerifyingKey] {
+        &self.lanes
+    }
+
+    /// The identity key of one lane, if it exists.
+    pub fn lane(&self, id: NodeId) -> Option<&VerifyingKey> {
+        self.lanes.get(usize::from(id.0))
+    }
+
     /// The aggregators' identity keys, in the order of their ids.
     pub fn aggregators(&self) -> &[VerifyingKey] {
         &self.aggregators
@@ -240,14 +294,18 @@ impl Encode for Epoch {
             server.envelope_key.encode(out);
             server.signature.encode(out);
         }
+        let count = u16::try_from(self.lanes.len()).expect("checked when the lanes were added");
+        out.extend_from_slice(&count.to_le_bytes());
+        self.lanes.iter().for_each(|lane| lane.encode(out));
         let count = u16::try_from(self.aggregators.len()).expect("checked when the aggregators were added");
         out.extend_from_slice(&count.to_le_bytes());
         self.aggregators.iter().for_each(|aggregator| aggregator.encode(out));
     }
 
     fn encoded_len(&self) -> usize {
-        let aggregators = 2 + VerifyingKey::LEN * self.aggregators.len();
-        HEADER_LEN + DeploymentId::LEN + EpochId::LEN + 2 + SERVER_LEN * self.servers.len() + aggregators
+        let keys = self.lanes.len() + self.aggregators.len();
+        let lists = 2 + SERVER_LEN * self.servers.len() + 2 + 2 + VerifyingKey::LEN * keys;
+        HEADER_LEN + DeploymentId::LEN + EpochId::LEN + lists
     }
 }
 
@@ -276,8 +334,17 @@ impl Decode for Epoch {
             });
         }
         let document = Self::new(deployment, number, servers).map_err(|_| refused)?;
+        let refused = reader.fault("number of lanes", DecodeErrorKind::OutOfRange);
+        let count = usize::from(reader.u16("number of lanes")?);
+        let need = VerifyingKey::LEN * count;
+        if reader.remaining() < need {
+            let have = reader.remaining();
+            return Err(reader.fault("lanes of the epoch", DecodeErrorKind::Truncated { need, have }));
+        }
+        let lanes = (0..count).map(|_| VerifyingKey::decode(reader)).collect::<Result<_, _>>()?;
+        let document = document.with_lanes(lanes).map_err(|_| refused)?;
+        let refused = reader.fault("number of aggregators", DecodeErrorKind::OutOfRange);
         let count = usize::from(reader.u16("number of aggregators")?);
-        let refused = reader.fault("aggregators of the epoch", DecodeErrorKind::OutOfRange);
         let need = VerifyingKey::LEN * count;
         if reader.remaining() < need {
             let have = reader.remaining();

@@ -3,22 +3,31 @@
 mod answer;
 mod checked;
 mod context;
+mod delivery;
 mod envelope;
 mod epoch;
 mod group_sum;
+mod lane_item;
+mod lane_sum;
 mod post;
+mod rs_post;
 mod server_sum;
 mod set;
 
 pub use answer::Answer;
 pub use checked::{Checked, Complaint};
 pub use context::{ContextError, StatementContext};
+pub use delivery::delivery_root;
+pub(crate) use delivery::readdress;
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
 pub use group_sum::{GroupClaim, GroupSum};
+pub use lane_item::LaneItem;
+pub use lane_sum::{LaneBulletinEntry, LaneClaim, LanePurpose};
 pub(crate) use post::ciphertext_digest;
 pub use post::{
     ClientBulletinEntry, Mode, PostHead, PostStatement, PostView, SignedPost, StatementError, VerifiedPost,
 };
+pub use rs_post::RsClientBulletinEntry;
 pub use server_sum::{ServerBulletinEntry, SumClaim};
 pub use set::{CanonicalSet, SetError, posts_digest};

@@ -7,6 +7,7 @@ use crate::ids::{
     StatementDigest, tagged_sha256,
 };
 use crate::protocol::ProtocolParams;
+use crate::share_commitment::ShareCommitment;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
 
@@ -66,7 +67,7 @@ pub struct PostStatement {
     pub ciphertext: CiphertextDigest,
     /// Bytes of the packed ciphertext.
     pub ciphertext_len: u64,
-    /// Root over the sealed openings.
+    /// Root over everything the client delivers: the sealed openings, and in erasure mode the lane items.
     pub envelopes: EnvelopeRoot,
 }
 
@@ -87,6 +88,32 @@ impl PostStatement {
         ciphertext: &[u8],
         envelopes: EnvelopeRoot,
     ) -> Self {
+        let roots = vec![commitment.digest(params.lattice())];
+        Self::over(params, session, client, roots, ciphertext, envelopes)
+    }
+
+    /// The statement of a post in erasure mode: `deliveries` is the root over envelopes and lane items.
+    pub fn erasure(
+        params: &ProtocolParams,
+        session: &SessionId,
+        client: ClientId,
+        (commitment, share_commitment): (&Commitment, &ShareCommitment),
+        ciphertext: &[u8],
+        deliveries: EnvelopeRoot,
+    ) -> Self {
+        let lattice = params.lattice();
+        let roots = vec![commitment.digest(lattice), share_commitment.digest(lattice)];
+        Self::over(params, session, client, roots, ciphertext, deliveries)
+    }
+
+    fn over(
+        params: &ProtocolParams,
+        session: &SessionId,
+        client: ClientId,
+        roots: Vec<RootDigest>,
+        ciphertext: &[u8],
+        envelopes: EnvelopeRoot,
+    ) -> Self {
         Self {
             deployment: *params.deployment(),
             epoch: *params.epoch(),
@@ -94,7 +121,7 @@ impl PostStatement {
             client,
             crs: *params.crs_digest(),
             mode: params.mode(),
-            roots: vec![commitment.digest(params.lattice())],
+            roots,
             ciphertext: ciphertext_digest(ciphertext),
             ciphertext_len: u64::try_from(ciphertext.len()).expect("a length fits 64 bits"),
             envelopes,
@@ -338,6 +365,11 @@ impl VerifiedPost {
     /// Digest of the key-share commitment's root.
     pub fn root(&self) -> &RootDigest {
         &self.0.statement.roots[0]
+    }
+
+    /// Digest of the share commitment's root, in erasure mode.
+    pub fn share_root(&self) -> Option<&RootDigest> {
+        self.0.statement.roots.get(1)
     }
 
     /// The signed bytes' origin, for evidence.

@@ -305,7 +305,11 @@ impl CsParams {
     }
 }
 
-fn gate(part: &'static str, polys: &[ShortPoly], bound: u32) -> Result<(), OpeningError> {
+/// Refuses coefficients beyond a bound.
+pub(crate) fn gate(part: &'static str, polys: &[ShortPoly], bound: u32) -> Result<(), OpeningError> {
+    if polys.iter().all(|poly| poly.is_within(bound)) {
+        return Ok(());
+    }
     let norm = polys.iter().map(ShortPoly::norm).fold(0, u32::max);
-    if norm > bound { Err(OpeningError::Norm { part, norm, bound }) } else { Ok(()) }
+    Err(OpeningError::Norm { part, norm, bound })
 }

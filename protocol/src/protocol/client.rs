@@ -8,7 +8,7 @@ use super::params::ProtocolParams;
 use crate::bulletin::{ClientBulletinEntry, Envelope, Mode, PostHead, PostStatement, SignedPost, env_root};
 use crate::cs::{Commitment, FreshOpening};
 use crate::fault::{Attribution, Fault};
-use crate::ids::{ClientId, RootDigest, ServerId, SessionId};
+use crate::ids::{ClientId, EnvelopeKeyDigest, RootDigest, ServerId, SessionId};
 use crate::kahe::{KaheError, Key, fork};
 use crate::pke::{self, EnvelopeContext};
 use crate::plaintext::PlainPoly;
@@ -32,6 +32,12 @@ pub enum ClientRoundError {
         /// The round's mode.
         mode: Mode,
     },
+    /// The round has no lanes.
+    #[error("this function posts coded shares, the round is {mode}")]
+    NoLanes {
+        /// The round's mode.
+        mode: Mode,
+    },
     /// The servers are not those of the round, in the order of their ids.
     #[error("the round has servers 0 to {}, in this order; the list differs at position {position}", servers - 1)]
     Servers {
@@ -47,6 +53,7 @@ impl Fault for ClientRoundError {
         match self {
             Self::Message(_) => "client_message",
             Self::Mode { .. } => "client_mode",
+            Self::NoLanes { .. } => "client_no_lanes",
             Self::Servers { .. } => "client_servers",
         }
     }
@@ -190,14 +197,30 @@ pub fn run_client_round_with_openings(
     }
     let key = kahe_keygen(rng, params);
     let ciphertext = kahe_encrypt(rng, params, &key, message).map_err(ClientRoundError::Message)?;
-    let shares = shamir_share(rng, params, &key);
-    let (commitment, openings) = cs_commit(rng, params, &shares);
-    let root = commitment.digest(params.lattice());
-    let sealed = seal_openings(rng, params, session, client_id, root, &openings, servers)?;
-    let keys = servers.iter().map(|(_, key)| key.digest());
-    let (env_root, envelopes) = env_root(client_id, keys.zip(sealed));
+    let (commitment, sealed, openings) = share_and_seal(rng, params, session, client_id, &key, servers)?;
+    let (env_root, envelopes) = env_root(client_id, sealed);
     let statement = PostStatement::direct(params, session, client_id, &commitment, &ciphertext, env_root);
     let signed = SignedPost::sign(statement, signing_key);
     let post = ClientBulletinEntry { head: PostHead { signed, commitment }, ciphertext };
     Ok((ClientRound { client_id, post, envelopes }, openings))
+}
+
+/// A sealed opening, with the digest of the key it is sealed to.
+pub(super) type Sealed = (EnvelopeKeyDigest, Vec<u8>);
+
+/// The key's way to the servers: shared, committed to and sealed. With the openings, for who keeps them.
+pub(super) fn share_and_seal(
+    rng: &mut (impl CryptoRng + ?Sized),
+    params: &ProtocolParams,
+    session: &SessionId,
+    client: ClientId,
+    key: &Key,
+    servers: &[(ServerId, pke::PublicKey)],
+) -> Result<(Commitment, Vec<Sealed>, Vec<FreshOpening>), ClientRoundError> {
+    let shares = shamir_share(rng, params, key);
+    let (commitment, openings) = cs_commit(rng, params, &shares);
+    let root = commitment.digest(params.lattice());
+    let sealed = seal_openings(rng, params, session, client, root, &openings, servers)?;
+    let keys = servers.iter().map(|(_, key)| key.digest());
+    Ok((commitment, keys.zip(sealed).collect(), openings))
 }

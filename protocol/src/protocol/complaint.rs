@@ -198,11 +198,10 @@ pub fn verify_complaint(
     post: &VerifiedPost,
 ) -> Result<bool, CheckedFault> {
     let (server, client) = (checked.server(), post.client());
+    let (root, mode, servers) = (&post.statement().envelopes, params.mode(), params.servers());
     match checked.complaints().get(&client) {
         None => Ok(false),
-        Some(complaint) if complaint.is_under(server, &post.statement().envelopes, params.servers()) => {
-            Ok(true)
-        }
+        Some(complaint) if complaint.is_under(server, root, mode, servers) => Ok(true),
         Some(_) => Err(CheckedFault::NotInPost { server, client }),
     }
 }

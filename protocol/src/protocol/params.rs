@@ -1,6 +1,7 @@
 //! The parameters of a deployment's rounds: what all parties must hold in common.
 
-use crate::bulletin::{Envelope, Mode, PostStatement, ServerBulletinEntry};
+use super::lane_params::{LaneCode, LaneShape};
+use crate::bulletin::{Envelope, Mode, PostStatement, RsClientBulletinEntry, ServerBulletinEntry};
 use crate::channel::{ChannelParams, Encoding};
 use crate::cs::{CsParams, SummedLayout};
 use crate::fault::{Attribution, Fault};
@@ -165,22 +166,13 @@ impl Dimensions {
     }
 }
 
-/// Any k of n lanes carry a ciphertext.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneShape {
-    /// k: lanes that suffice.
-    pub needed: u16,
-    /// n: lanes there are.
-    pub lanes: u16,
-}
-
 /// The common parameters of every round of one epoch. Two parties with the same [`CrsDigest`] and epoch hold the same.
 #[derive(Debug)]
 pub struct ProtocolParams {
     deployment: Deployment,
     dimensions: Dimensions,
     mode: Mode,
-    lanes: Option<LaneShape>,
+    lanes: Option<LaneCode>,
     lattice: Arc<Lattice>,
     kahe: KaheParams,
     cs: CsParams,
@@ -288,7 +280,8 @@ impl ProtocolParams {
             return Err(SetupError::MinClients { min, max });
         }
         let seed = CrsSeed::derive(&deployment.id, set);
-        let LaneShape { needed, lanes: n } = lanes.unwrap_or(LaneShape { needed: 0, lanes: 0 });
+        let shape = lanes;
+        let LaneShape { needed, lanes: n } = shape.unwrap_or(LaneShape { needed: 0, lanes: 0 });
         let described = [
             servers.into(),
             threshold.into(),
@@ -299,14 +292,15 @@ impl ProtocolParams {
             n.into(),
         ];
         let lattice = Arc::new(Lattice::new(set, deployment.kernels));
+        let message = usize::try_from(polys).expect("usize has at least 32 bits");
         Ok(Self {
+            lanes: shape.map(|shape| LaneCode::new(&lattice, &seed, shape, message)),
             kahe: KaheParams::new(Arc::clone(&lattice), &seed, &deployment.epoch, polys, plaintext),
             cs: CsParams::new(Arc::clone(&lattice), &seed, servers),
             crs_digest: seed.digest(set, &described),
             deployment,
             dimensions,
             mode,
-            lanes,
             lattice,
         })
     }
@@ -384,8 +378,13 @@ impl ProtocolParams {
     }
 
     /// The lanes, in erasure mode.
-    pub const fn lanes(&self) -> Option<LaneShape> {
-        self.lanes
+    pub fn lanes(&self) -> Option<LaneShape> {
+        self.lanes.as_ref().map(LaneCode::shape)
+    }
+
+    /// The lanes' code and commitment, in erasure mode.
+    pub const fn lane_code(&self) -> Option<&LaneCode> {
+        self.lanes.as_ref()
     }
 
     /// Digest of parameter set, dimensions and seed.
@@ -436,7 +435,7 @@ pub struct RoundWireSizes {
     pub wire_poly: usize,
     /// A ciphertext.
     pub ciphertext: usize,
-    /// A client's whole direct post.
+    /// A client's whole post: with the ciphertext, unless it travels through lanes.
     pub post: usize,
     /// A signed statement: the log's `Post` leaf.
     pub post_leaf: usize,
@@ -467,7 +466,8 @@ pub fn round_wire_sizes(
     let sealed_opening = 32 + cs_poly + depth * hvc_poly + pke::OVERHEAD;
     let framed = |server: u16| {
         let path = crate::merkle::path_len(server.into(), servers.into()).expect("a server of the epoch");
-        Envelope::framed_len(sealed_opening, path)
+        // In erasure mode the root over the lane items stands beside that over the envelopes.
+        Envelope::framed_len(sealed_opening, path + usize::from(mode == Mode::Erasure))
     };
     let layout = SummedLayout::new(set, depth, clients);
     RoundWireSizes {
@@ -475,7 +475,10 @@ pub fn round_wire_sizes(
         cs_poly,
         wire_poly,
         ciphertext,
-        post: HEADER_LEN + post_leaf + hvc_poly + ciphertext,
+        post: match mode {
+            Mode::Erasure => RsClientBulletinEntry::packed_len(set),
+            Mode::Direct | Mode::Aggregated => HEADER_LEN + post_leaf + hvc_poly + ciphertext,
+        },
         post_leaf,
         sealed_opening,
         envelopes: (0..servers).map(framed).sum(),
@@ -555,9 +558,13 @@ mod tests {
             ProtocolParams::setup_with_threshold(deployment, servers, threshold)
         };
         // S, t, f, and a_max = t - 1 - f worked out by hand; whether f liars can shut a client out.
-        for (servers, threshold, faulty, cap, warned) in
-            [(8, 6, 2, 3, false), (8, 6, 3, 2, true), (16, 14, 2, 11, false), (1, 1, 0, 0, false), (3, 2, 1, 0, true)]
-        {
+        for (servers, threshold, faulty, cap, warned) in [
+            (8, 6, 2, 3, false),
+            (8, 6, 3, 2, true),
+            (16, 14, 2, 11, false),
+            (1, 1, 0, 0, false),
+            (3, 2, 1, 0, true),
+        ] {
             let params = setup(servers, threshold, faulty).unwrap();
             assert_eq!((params.max_answers(), params.warnings().len()), (cap, usize::from(warned)));
         }

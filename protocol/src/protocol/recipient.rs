@@ -4,19 +4,21 @@
 //! Posts are added one at a time, so memory does not grow with the number of clients. Every rejection is a value with
 //! its reason; a server is a culprit only for bytes under its own signature.
 
+use super::judge::{Judged, judge};
+use super::lane_verify::LaneVerifyError;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
 use super::post_sum::{PostFault, PostSum};
 use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
 use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{AggregatorId, ClientId, ServerId, SessionId};
-use crate::kahe::{KaheError, SummedKey};
+use crate::ids::{AggregatorId, ClientId, NodeId, PostsDigest, ServerId, SessionId};
+use crate::kahe::{CiphertextSum, KaheError, SummedKey};
 use crate::plaintext::PlainPoly;
+use crate::rs::RsError;
 use crate::sig::VerifyingKey;
 use crate::sss::ShareError;
-use chipmunk::ring::{Coeff, Cs, Poly};
-use rayon::prelude::*;
+use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
 use std::collections::BTreeMap;
 
 /// A server that lied, and what about.
@@ -26,6 +28,15 @@ pub struct Culprit {
     pub server: ServerId,
     /// What it signed that is false.
     pub fault: VerifyError,
+}
+
+/// A lane that lied, and what about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneCulprit {
+    /// The lane.
+    pub lane: NodeId,
+    /// What it signed that is false.
+    pub fault: LaneVerifyError,
 }
 
 /// A recovered round.
@@ -46,6 +57,14 @@ pub struct Recovered {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipientError {
+    /// Too few lanes have answered so far. Expected early in a round.
+    #[error("{have} lane sums where {need} are needed")]
+    BelowLaneThreshold {
+        /// Sums at hand.
+        have: usize,
+        /// k.
+        need: u16,
+    },
     /// Too few servers have answered so far. Expected early in a round.
     #[error("{have} server sums where {need} are needed")]
     BelowShareThreshold {
@@ -99,9 +118,26 @@ pub enum RejectReason {
         /// The other.
         second: AggregatorId,
     },
+    /// Too few lanes are left after exclusion.
+    #[error("{remaining} lane sums are left where {need} are needed; {} lanes lied", culprits.len())]
+    LanesExhausted {
+        /// Valid sums.
+        remaining: usize,
+        /// k.
+        need: u16,
+        /// The lanes excluded for a false sum.
+        culprits: Vec<LaneCulprit>,
+    },
+    /// The round has no lanes.
+    #[error("the round has no lanes")]
+    NoLanes,
     /// The decryption was refused. Some client's noise or key is out of bounds; nobody can be named.
     #[error("the sum does not decrypt")]
     Noise(#[source] KaheError),
+    /// Every lane's sum verifies and together they are no codeword: some client committed to none. No lane is at fault;
+    /// which client it is, sums over subsets find before the close ([`Bisection`](super::Bisection)).
+    #[error("the verified lane sums are no codeword: some client committed to none")]
+    NotACodeword(#[source] RsError),
     /// A post was refused.
     #[error("a post was refused")]
     Post(#[source] PostFault),
@@ -129,6 +165,7 @@ pub enum RejectReason {
 impl Fault for RecipientError {
     fn code(&self) -> &'static str {
         match self {
+            Self::BelowLaneThreshold { .. } => "below_lane_threshold",
             Self::BelowShareThreshold { .. } => "below_share_threshold",
             Self::Rejected(reason) => reason.code(),
         }
@@ -136,14 +173,14 @@ impl Fault for RecipientError {
 
     fn attribution(&self) -> Attribution {
         match self {
-            Self::BelowShareThreshold { .. } => Attribution::Nobody,
+            Self::BelowLaneThreshold { .. } | Self::BelowShareThreshold { .. } => Attribution::Nobody,
             Self::Rejected(reason) => reason.attribution(),
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Self::BelowShareThreshold { .. } => Retry::SameRequest,
+            Self::BelowLaneThreshold { .. } | Self::BelowShareThreshold { .. } => Retry::SameRequest,
             Self::Rejected(reason) => reason.retry(),
         }
     }
@@ -157,7 +194,10 @@ impl Fault for RejectReason {
             Self::Entry(error) => error.code(),
             Self::GroupGap { .. } => "group_gap",
             Self::GroupOverlap { .. } => "group_overlap",
+            Self::LanesExhausted { .. } => "lanes_exhausted",
+            Self::NoLanes => "no_lanes",
             Self::Noise(error) => error.code(),
+            Self::NotACodeword(_) => "lanes_not_a_codeword",
             Self::Post(fault) => fault.code(),
             Self::PostMissing { .. } => "post_missing",
             Self::Shares(error) => error.code(),
@@ -172,9 +212,12 @@ impl Fault for RejectReason {
             Self::Noise(error) => error.attribution(),
             Self::Post(fault) => fault.attribution(),
             Self::Shares(error) => error.attribution(),
-            // The culprits are in the value; more servers than one may be named there.
+            Self::NoLanes => Attribution::Caller,
+            // The culprits are in the value; more parties than one may be named there.
             Self::GroupGap { .. }
             | Self::GroupOverlap { .. }
+            | Self::LanesExhausted { .. }
+            | Self::NotACodeword(_)
             | Self::PostMissing { .. }
             | Self::SharesExhausted { .. } => Attribution::Nobody,
         }
@@ -183,59 +226,24 @@ impl Fault for RejectReason {
     fn retry(&self) -> Retry {
         match self {
             Self::Post(fault) => fault.retry(),
-            Self::GroupGap { .. } | Self::PostMissing { .. } | Self::SharesExhausted { .. } => {
-                Retry::SameRequest
-            }
+            Self::GroupGap { .. }
+            | Self::LanesExhausted { .. }
+            | Self::PostMissing { .. }
+            | Self::SharesExhausted { .. } => Retry::SameRequest,
             _ => Retry::Never,
         }
     }
 }
 
-/// Verified shares of the summed key by server, and what was excluded on the way.
-pub(super) struct Judged {
-    pub shares: BTreeMap<ServerId, Poly<Cs, Coeff>>,
-    pub culprits: BTreeMap<ServerId, VerifyError>,
-    pub discarded: Vec<VerifyError>,
-}
-
-/// Verifies every entry once, in parallel, and sorts servers into honest and lying. A server that signed two different
-/// sums for this session is a culprit whatever they say.
-pub(super) fn judge(
-    entries: &[ServerBulletinEntry],
-    verify: impl Fn(&ServerBulletinEntry) -> Result<Poly<Cs, Coeff>, VerifyError> + Sync + Send,
-) -> Judged {
-    let verdicts: Vec<_> = entries.par_iter().map(verify).collect();
-    let mut elsewhere: Vec<(ServerId, VerifyError)> = Vec::new();
-    let mut judged = Judged { shares: BTreeMap::new(), culprits: BTreeMap::new(), discarded: Vec::new() };
-    let mut signed: BTreeMap<ServerId, &ServerBulletinEntry> = BTreeMap::new();
-    for (entry, verdict) in entries.iter().zip(verdicts) {
-        let server = entry.claim().server;
-        match verdict {
-            Ok(share) => {
-                judged.shares.insert(server, share);
-            }
-            Err(error) if error.attribution() == Attribution::Server(server) => {
-                judged.culprits.entry(server).or_insert(error);
-            }
-            // No lie by itself, but an answer for this session: besides another one it is.
-            Err(error @ (VerifyError::WrongPosts { .. } | VerifyError::WrongSet { .. })) => {
-                elsewhere.push((server, error));
-            }
-            Err(error) => {
-                judged.discarded.push(error);
-                continue;
-            }
-        }
-        // The signature covers claim and opening, so entries that differ in them are two statements.
-        let first = *signed.entry(server).or_insert(entry);
-        if first.claim() != entry.claim() || first.opening() != entry.opening() {
-            judged.culprits.insert(server, VerifyError::DoubleSum { server });
-        }
-    }
-    judged.shares.retain(|server, _| !judged.culprits.contains_key(server));
-    elsewhere.retain(|(server, _)| !judged.culprits.contains_key(server));
-    judged.discarded.extend(elsewhere.into_iter().map(|(_, error)| error));
-    judged
+/// What the servers' sums of one canonical set are judged against.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub params: &'a ProtocolParams,
+    pub session: &'a SessionId,
+    pub epoch: &'a Epoch,
+    pub canonical: &'a CanonicalSet,
+    pub posts: &'a PostsDigest,
+    pub roots: &'a Poly<Hvc, Coeff>,
 }
 
 /// The summed key that the verified shares give.
@@ -248,20 +256,36 @@ pub(super) fn summed_key(
     Ok(SummedKey::from_cs(params.lattice(), &key))
 }
 
-fn finish(
-    posts: &PostSum<'_>,
-    shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
+/// Verifies the servers' sums, excludes those that lie, and opens the summed ciphertext with what is left: at least t,
+/// those beyond t as a check.
+pub(super) fn open_sum(
+    place: Place<'_>,
+    ciphertexts: &CiphertextSum,
+    entries: &[ServerBulletinEntry],
     observe: &mut dyn FnMut(Phase),
-) -> Result<Vec<PlainPoly>, RejectReason> {
-    let params = posts.params();
-    let key = summed_key(params, shares)?;
+) -> Result<Recovered, RejectReason> {
+    let Place { params, session, epoch, canonical, posts, roots } = place;
+    let Judged { opened: shares, culprits, discarded } =
+        judge(entries, |entry| verify_server_sum(params, session, epoch, canonical, posts, roots, entry));
+    observe(Phase::VerifyOpenings);
+    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
+    let need = params.threshold();
+    if shares.len() < usize::from(need) {
+        return Err(RejectReason::SharesExhausted { remaining: shares.len(), need, culprits });
+    }
+    let key = summed_key(params, &shares)?;
     observe(Phase::Interpolate);
-    let plaintext = params.kahe().decrypt(posts.ciphertexts(), &key).map_err(RejectReason::Noise)?;
+    let plaintext = params.kahe().decrypt(ciphertexts, &key).map_err(RejectReason::Noise)?;
     observe(Phase::Decrypt);
-    Ok(plaintext)
+    Ok(Recovered { canonical: canonical.clone(), plaintext, culprits, discarded })
 }
 
-fn within_bounds(params: &ProtocolParams, canonical: &CanonicalSet) -> Result<(), RejectReason> {
+/// Refuses a document of another epoch than the parameters': every entry would be refused for it.
+pub(super) fn check_epoch(params: &ProtocolParams, epoch: &Epoch) -> Result<(), RecipientError> {
+    check_document(params, epoch).map_err(|error| RecipientError::Rejected(RejectReason::Entry(error)))
+}
+
+pub(super) fn within_bounds(params: &ProtocolParams, canonical: &CanonicalSet) -> Result<(), RejectReason> {
     let policy = SetPolicy::anchored(canonical.clone(), params.min_clients(), params.max_clients());
     policy.admit(params).map(|_| ())
 }
@@ -289,20 +313,12 @@ pub fn decrypt_aggregate(
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
-    let rejected = |error| RecipientError::Rejected(RejectReason::Entry(error));
-    check_document(posts.params(), epoch).map_err(rejected)?;
-    let canonical = complete(posts).map_err(RecipientError::Rejected)?.clone();
-    let (params, session, roots, digest) = (posts.params(), posts.session(), posts.roots(), posts.digest());
-    let Judged { shares, culprits, discarded } =
-        judge(entries, |entry| verify_server_sum(params, session, epoch, &canonical, &digest, roots, entry));
-    observe(Phase::VerifyOpenings);
-    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
-    if shares.len() < usize::from(need) {
-        let reason = RejectReason::SharesExhausted { remaining: shares.len(), need, culprits };
-        return Err(RecipientError::Rejected(reason));
-    }
-    let plaintext = finish(posts, &shares, observe).map_err(RecipientError::Rejected)?;
-    Ok(Recovered { canonical, plaintext, culprits, discarded })
+    check_epoch(posts.params(), epoch)?;
+    let canonical = complete(posts).map_err(RecipientError::Rejected)?;
+    let (params, session, roots) = (posts.params(), posts.session(), posts.roots());
+    let digest = posts.digest();
+    let place = Place { params, session, epoch, canonical, posts: &digest, roots };
+    open_sum(place, posts.ciphertexts(), entries, observe).map_err(RecipientError::Rejected)
 }
 
 /// One attempt over a named canonical set: every post and every entry must be good.

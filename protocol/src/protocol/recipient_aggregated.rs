@@ -10,8 +10,9 @@ use super::group::{
 };
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
-use super::recipient::{Culprit, Judged, RecipientError, Recovered, RejectReason, judge, summed_key};
-use super::verify::{VerifyError, check_document, verify_server_sum};
+use super::judge::{Judged, judge};
+use super::recipient::{Culprit, RecipientError, Recovered, RejectReason, check_epoch, summed_key};
+use super::verify::{VerifyError, verify_server_sum};
 use crate::bulletin::{CanonicalSet, Epoch, GroupSum, ServerBulletinEntry, VerifiedPost, posts_digest};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{AggregatorId, ClientId, ServerId, SessionId};
@@ -276,8 +277,7 @@ fn run<'g>(
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
-    check_document(params, epoch)
-        .map_err(|error| RecipientError::Rejected(RejectReason::Entry(error)))?;
+    check_epoch(params, epoch)?;
     for &client in canonical.clients() {
         let post = checked_statement(params, session, client, totals.source)
             .map_err(RecipientError::Rejected)?;
@@ -314,7 +314,7 @@ fn open(
         match totals.confirm_roots() {
             Ok(true) => verdict = judged(&totals.roots),
             Ok(false) => {}
-            Err(_) if verdict.shares.len() >= need && totals.roots == before => {
+            Err(_) if verdict.opened.len() >= need && totals.roots == before => {
                 // Fewer than t servers are corrupt, so one of those whose openings verify is honest, and the total is
                 // right whatever the groups are.
                 unjudged.extend(verdict.culprits.iter().filter(|(_, f)| misopened(f)).map(|(s, _)| *s));
@@ -323,7 +323,7 @@ fn open(
             Err(reason) => return Err(reason),
         }
     }
-    let Judged { shares, culprits, discarded } = verdict;
+    let Judged { opened: shares, culprits, discarded } = verdict;
     let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
     if shares.len() < need {
         let (remaining, need) = (shares.len(), params.threshold());

@@ -375,7 +375,7 @@ pub fn unseal_opening(
     if stated != (*params.deployment(), *params.epoch(), *params.crs_digest(), params.mode()) {
         return Err(EnvelopeFault::WrongParams { client });
     }
-    if !envelope.is_under(&statement.envelopes, params.servers()) {
+    if !envelope.is_under(&statement.envelopes, params.mode(), params.servers()) {
         return Err(EnvelopeFault::NotInPost { client });
     }
     let published = identity.envelope_key.public_key();

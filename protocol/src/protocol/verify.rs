@@ -14,6 +14,10 @@ use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
 pub enum Phase {
     /// The posts were parsed, checked and added.
     SumPosts,
+    /// The lanes' openings were verified.
+    VerifyLanes,
+    /// The summed ciphertext was put together from the lanes' sums.
+    Reconstruct,
     /// The servers' openings were verified.
     VerifyOpenings,
     /// The summed key was interpolated.

@@ -42,7 +42,15 @@ const ENVELOPE: usize = 4 + 4 + 2 + 32 + SEALED + 32;
 const OPENING: usize = 5 * 2304 + 6 * 2048 + 5 * 1792;
 const SUM: usize = 4 + 6 * 32 + 2 + 4 + OPENING + 64;
 const SERVER: usize = 33 + 1184 + 64;
-const EPOCH: usize = 4 + 32 + 4 + 2 + 2 * SERVER;
+/// Without lanes: it ends with their number.
+const EPOCH: usize = 4 + 32 + 4 + 2 + 2 * SERVER + 2;
+/// A share of one polynomial, two siblings; two hashes among three lanes and the root over the envelopes.
+const ITEM_BODY: usize = 10_752 + 2 * 5376;
+const ITEM: usize = 4 + 4 + 2 + ITEM_BODY + 3 * 32;
+const RS_SIGNED: usize = STATEMENT + 32 + 64;
+const RS_POST: usize = 4 + RS_SIGNED + 4352 + 5376;
+/// Two clients: twelve bits for the four digits of the share, nine for the path of two levels.
+const LANE_SUM: usize = 203 + 4 * 3072 + 10 * 2304 + 64;
 
 /// Base file, object, rows.
 fn tables() -> Vec<(&'static str, Vec<Row>)> {
@@ -201,28 +209,118 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                     Put(40, "0300"),
                     42,
                     "servers of the epoch",
-                    Truncated(3 * SERVER, 2 * SERVER),
+                    Truncated(3 * SERVER, 2 * SERVER + 2),
                 ),
-                ("one server of two", Put(40, "0100"), 42 + SERVER, "end of object", Trailing(SERVER)),
                 (
                     "65535 servers",
                     Put(40, "ffff"),
                     42,
                     "servers of the epoch",
-                    Truncated(65_535 * SERVER, 2 * SERVER),
+                    Truncated(65_535 * SERVER, 2 * SERVER + 2),
                 ),
                 ("another epoch's key signatures", Put(36, "01"), 42, "servers of the epoch", OutOfRange),
                 ("identity with tag 05", Put(42, "05"), 42, "verifying key", OutOfRange),
                 ("envelope key out of range", Put(42 + 33, "ffff"), 42 + 33, "encapsulation key", OutOfRange),
                 ("r = 0", Put(42 + 33 + 1184, R_ZERO), 42 + 33 + 1184, "signature", OutOfRange),
                 (
-                    "one byte short",
-                    Take(EPOCH - 1),
+                    "cut in the last server",
+                    Take(EPOCH - 3),
                     42,
                     "servers of the epoch",
                     Truncated(2 * SERVER, 2 * SERVER - 1),
                 ),
+                ("one byte short", Take(EPOCH - 1), EPOCH - 2, "number of lanes", Truncated(2, 1)),
+                ("one lane of none", Put(EPOCH - 2, "0100"), EPOCH, "lanes of the epoch", Truncated(33, 0)),
+                (
+                    "65535 lanes",
+                    Put(EPOCH - 2, "ffff"),
+                    EPOCH,
+                    "lanes of the epoch",
+                    Truncated(65_535 * 33, 0),
+                ),
                 ("trailing byte", Append("00"), EPOCH, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "epoch#1",
+            vec![
+                ("two lanes of three", Put(EPOCH - 2, "0200"), EPOCH + 66, "end of object", Trailing(33)),
+                ("lane key with tag 05", Put(EPOCH, "05"), EPOCH, "verifying key", OutOfRange),
+                ("cut in the last lane", Take(EPOCH + 98), EPOCH, "lanes of the epoch", Truncated(99, 98)),
+            ],
+        ),
+        (
+            "share_commitment",
+            vec![
+                ("short", Take(5375), 0, "commitment", OutOfRange),
+                ("long", Append("00"), 0, "commitment", OutOfRange),
+                // 2056193 in 21 bits.
+                ("coefficient 0 = q", Put(0, "01601f"), 0, "commitment", OutOfRange),
+            ],
+        ),
+        (
+            "rs_client_post",
+            vec![
+                ("a direct post's type", Put(0, "0201"), 0, "object type", Unexpected(0x0105, 0x0102)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                (
+                    "key root out of range",
+                    Put(4 + RS_SIGNED, "ffff01"),
+                    4 + RS_SIGNED,
+                    "commitment root",
+                    OutOfRange,
+                ),
+                (
+                    "share root out of range",
+                    Put(4 + RS_SIGNED + 4352, "ffff1f"),
+                    4 + RS_SIGNED + 4352,
+                    "share commitment root",
+                    OutOfRange,
+                ),
+                (
+                    "one byte short",
+                    Take(RS_POST - 1),
+                    RS_POST - 5376,
+                    "share commitment root",
+                    Truncated(5376, 5375),
+                ),
+                ("trailing byte", Append("00"), RS_POST, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "lane_item",
+            vec![
+                ("an envelope's type", Put(0, "0301"), 0, "object type", Unexpected(0x0104, 0x0103)),
+                ("version 0", Put(2, "0000"), 2, "object version", Unexpected(1, 0)),
+                ("lane 3 of 3", Put(8, "0300"), 8, "lane id", OutOfRange),
+                ("cut in the body", Take(1000), 10, "lane item body", Truncated(ITEM_BODY, 990)),
+                ("no path", Take(ITEM - 96), ITEM - 96, "inclusion path", Truncated(96, 0)),
+                // Lane 2 has one hash less in its path.
+                ("another lane's length", Put(8, "0200"), ITEM - 32, "end of object", Trailing(32)),
+                ("a path too long", Append("0000"), ITEM, "end of object", Trailing(2)),
+            ],
+        ),
+        (
+            "lane_sum",
+            vec![
+                ("a server's type", Put(0, "0102"), 0, "object type", Unexpected(0x0202, 0x0201)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("lane 3 of 3", Put(132, "0300"), 132, "lane id", OutOfRange),
+                ("purpose 0", Put(134, "00"), 134, "purpose", OutOfRange),
+                ("purpose 3", Put(134, "03"), 134, "purpose", OutOfRange),
+                ("no clients", Put(199, "00000000"), 199, "number of clients", OutOfRange),
+                ("301 clients", Put(199, "2d010000"), 199, "number of clients", OutOfRange),
+                ("share digit 1449 of 1448", Put(203, "510b"), 203, "share digit sum", OutOfRange),
+                (
+                    "path digit 129 of 128",
+                    Put(203 + 12_288, "01ff"),
+                    203 + 12_288,
+                    "path digit sum",
+                    OutOfRange,
+                ),
+                ("s in the upper half", Put(LANE_SUM - 32, HIGH_S), LANE_SUM - 64, "signature", NotCanonical),
+                ("cut in the signature", Take(LANE_SUM - 1), LANE_SUM - 64, "signature", Truncated(64, 63)),
+                ("trailing byte", Append("00"), LANE_SUM, "end of object", Trailing(1)),
             ],
         ),
     ]

@@ -5,7 +5,7 @@
 
 use chipmunk::ring::{Coeff, Cs, Poly};
 use data_encoding::HEXLOWER;
-use panetiere::bulletin::{Mode, PostStatement};
+use panetiere::bulletin::{Epoch, Mode, PostStatement};
 use panetiere::ids::{ClientId, EpochId, ServerId};
 use panetiere::plaintext::PlainPoly;
 use panetiere::protocol::{ClientRound, unseal_opening};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Seed of `panetiere::testing::deployment`.
 pub const SEED: u64 = 20_250_701;
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 
@@ -27,8 +27,13 @@ fn words_sha256(words: impl Iterator<Item = u64>) -> String {
 }
 
 /// The cases of one object, each with its bytes and what they mean where that is short.
-fn object(name: &str, cases: Vec<Value>) -> Value {
+pub fn object(name: &str, cases: Vec<Value>) -> Value {
     json!({ "object": name, "cases": cases })
+}
+
+/// The same parties with lanes, of which two of three carry a ciphertext: another epoch document, other parameters.
+pub fn lanes() -> Net {
+    deployment(SEED).servers(2).threshold(2).clients(2).lanes(2, 3).build()
 }
 
 struct Scene<'a> {
@@ -63,6 +68,9 @@ pub fn files() -> BTreeMap<String, Value> {
     add("fresh_opening", openings(&scene));
     add("server_sum", sums(&mut scene));
     add("kahe", kahe(&mut scene));
+    for (name, value) in super::lanes::files(&lanes()) {
+        files.insert(name, value);
+    }
     for (name, value) in super::bad::files(&files) {
         files.insert(name, value);
     }
@@ -113,22 +121,26 @@ fn crs(scene: &Scene<'_>) -> Value {
 }
 
 fn epoch(scene: &Scene<'_>) -> Value {
-    let epoch = &scene.net.epoch;
-    let servers = epoch.servers().iter().map(|server| {
+    let case = |name: &str, epoch: &Epoch| {
+        let servers = epoch.servers().iter().map(|server| {
+            json!({
+                "identity": hex(&server.identity.to_sec1()),
+                "envelope_key_digest": server.envelope_key.digest().to_string(),
+                "signature": hex(&server.signature.to_p1363()),
+            })
+        });
         json!({
-            "identity": hex(&server.identity.to_sec1()),
-            "envelope_key_digest": server.envelope_key.digest().to_string(),
-            "signature": hex(&server.signature.to_p1363()),
+            "name": name,
+            "hex": hex(&epoch.to_bytes()),
+            "deployment": epoch.deployment().to_string(),
+            "number": epoch.number().0,
+            "servers": servers.collect::<Vec<_>>(),
+            "lanes": epoch.lanes().iter().map(|lane| hex(&lane.to_sec1())).collect::<Vec<_>>(),
+            "digest": epoch.digest().to_string(),
         })
-    });
-    let case = json!({
-        "name": "two servers",
-        "hex": hex(&epoch.to_bytes()),
-        "deployment": epoch.deployment().to_string(),
-        "number": epoch.number().0,
-        "servers": servers.collect::<Vec<_>>(),
-    });
-    object("Epoch", vec![case])
+    };
+    let coded = lanes().epoch;
+    object("Epoch", vec![case("two servers", &scene.net.epoch), case("two servers, three lanes", &coded)])
 }
 
 fn public_keys(scene: &Scene<'_>) -> Value {

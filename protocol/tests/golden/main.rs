@@ -6,16 +6,19 @@
 
 mod bad;
 mod generate;
+mod lanes;
 
 use data_encoding::HEXLOWER;
 use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, PostStatement, ServerBulletinEntry, SignedPost,
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, LaneBulletinEntry, LaneItem, PostStatement,
+    RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
 };
 use panetiere::cs::{Commitment, FreshOpening};
 use panetiere::fault::Fault;
 use panetiere::kahe::{CiphertextSum, KaheError};
 use panetiere::pke::PublicKey;
 use panetiere::protocol::ProtocolParams;
+use panetiere::share_commitment::ShareCommitment;
 use panetiere::sig::{Signature, VerifyingKey};
 use panetiere::testing::deployment;
 use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode};
@@ -44,6 +47,9 @@ static PARAMS: LazyLock<std::sync::Arc<ProtocolParams>> = LazyLock::new(|| {
     std::sync::Arc::clone(&deployment(generate::SEED).servers(2).threshold(2).clients(2).build().params)
 });
 
+static LANE_PARAMS: LazyLock<std::sync::Arc<ProtocolParams>> =
+    LazyLock::new(|| std::sync::Arc::clone(&generate::lanes().params));
+
 #[test]
 fn bytes_have_not_changed() {
     let fresh = generate::files();
@@ -57,7 +63,8 @@ fn bytes_have_not_changed() {
 
 /// Parses `bytes` as the named object and writes it again.
 fn reencode(object: &str, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let params = &**PARAMS;
+    let (params, coded) = (&**PARAMS, &**LANE_PARAMS);
+    let code = coded.lane_code().unwrap();
     match object {
         "CanonicalSet" => CanonicalSet::from_bytes(bytes).map(|set| set.to_bytes()),
         "ClientBulletinEntry" => {
@@ -70,8 +77,16 @@ fn reencode(object: &str, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         "Epoch" => Epoch::from_bytes(bytes).map(|epoch| epoch.to_bytes()),
         "FreshOpening" => FreshOpening::from_bytes_with(params.cs(), bytes)
             .map(|opening| opening.to_bytes(params.cs()).to_vec()),
+        "LaneBulletinEntry" => LaneBulletinEntry::from_bytes_with(coded, bytes).map(|sum| sum.to_bytes(code)),
+        "LaneItem" => LaneItem::from_bytes_with(coded, bytes).map(|item| item.to_bytes()),
         "PostStatement" => PostStatement::from_bytes(bytes).map(|statement| statement.to_bytes()),
         "PublicKey" => PublicKey::from_bytes(bytes).map(|key| key.to_bytes()),
+        "RsClientBulletinEntry" => {
+            RsClientBulletinEntry::from_bytes_with(coded, bytes).map(|post| post.to_bytes(coded))
+        }
+        "ShareCommitment" => ShareCommitment::from_bytes(params.lattice(), bytes)
+            .map(|commitment| commitment.to_bytes(params.lattice()))
+            .map_err(|_| DecodeError { offset: 0, what: "commitment", kind: DecodeErrorKind::OutOfRange }),
         "ServerBulletinEntry" => {
             ServerBulletinEntry::from_bytes_with(params, bytes).map(|sum| sum.to_bytes(params))
         }

@@ -16,12 +16,13 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 N = 2048
 # P300, from protocol.md section 1.
-HVC, CS = 86017, 262133
+HVC, CS, LANE = 86017, 262133, 2056193
 KAHE = (23719937, 23715841)
 WIRE = (2097143, 2097133)
 T = 34380709889
 KAPPA, BETA, KEY_BOUND, ERROR_BOUND = 5, 108, 126, 144
-BASE_HVC, BASE_CS = 45, 65
+BASE_HVC, BASE_CS, BASE_LANE, BASE_SHARE = 45, 65, 129, 1449
+SHARE_DIGIT, LANE_DIGIT = 724, 64
 
 checks = 0
 
@@ -281,14 +282,22 @@ def unpack_short(data, bound, what):
     return [c - bound for c in out]
 
 
-def digits(poly, q, base):
-    """Three balanced digit polynomials of the centred coefficients, least significant first."""
+def digits(poly, q, base, count=3):
+    """The balanced digit polynomials of the centred coefficients, least significant first."""
     rest, out = [centred(c, q) for c in poly], []
-    for _ in range(3):
+    for _ in range(count):
         out.append([centred(c, base) for c in rest])
         rest = [(c - d) // base for c, d in zip(rest, out[-1])]
-    check(not any(rest), "three digits suffice")
+    check(not any(rest), f"{count} digits suffice")
     return out
+
+
+def ring_hash(row, columns, q):
+    """The inner product of a row in the transform domain with integer columns."""
+    slots = [0] * N
+    for g, column in zip(row, columns, strict=True):
+        slots = [(s + x * y) % q for s, x, y in zip(slots, g, forward(mod(column, q), q))]
+    return inverse(slots, q)
 
 
 # ---- P-256 and BLAKE3 -------------------------------------------------------------------------------------------
@@ -407,7 +416,13 @@ def cases(name):
 
 
 def read_epoch():
-    (case, data), ids = cases("epoch")[0], load("ids")
+    ids = load("ids")
+    (case, data), (coded, coded_data) = cases("epoch")
+    check(tagged("panetiere/epoch/v1", coded_data).hex() == coded["digest"], "digest of the epoch with lanes")
+    check(coded_data[:-2 - 3 * 33] == data[:-2] and coded_data[-101:-99] == le(3, 2), "the lanes follow the servers")
+    keys = [coded_data[len(data) + 33 * i :][:33] for i in range(3)]
+    check([key.hex() for key in keys] == coded["lanes"] and len(set(keys)) == 3, "keys of the lanes")
+    lanes = [(key, point(key)) for key in keys]
     deployment = tagged("panetiere/deployment/v1", ids["deployment"]["name"].encode())
     check(deployment.hex() == ids["deployment"]["hex"] == case["deployment"], "deployment id")
     check(tagged("panetiere/epoch/v1", data).hex() == ids["epoch"]["hex"], "epoch digest")
@@ -425,8 +440,10 @@ def read_epoch():
         coefficients = unpack(key[:1152], 12, 768)
         check(all(c < 3329 for c in coefficients), "range of an encapsulation key")
         servers.append((identity, sha256(key)))
+    check(r.int(2) == 0 == len(case["lanes"]) and case["digest"] == ids["epoch"]["hex"], "no lanes")
     r.done()
-    return deployment, bytes.fromhex(ids["epoch"]["hex"]), servers
+    coded = bytes.fromhex(coded["digest"]), [key for key, _ in lanes]
+    return deployment, bytes.fromhex(ids["epoch"]["hex"]), servers, coded
 
 
 def read_ids(deployment):
@@ -491,10 +508,7 @@ class Commitments:
 
     @staticmethod
     def hash(row, columns):
-        slots = [0] * N
-        for g, column in zip(row, columns):
-            slots = [(s + x * y) % HVC for s, x, y in zip(slots, g, forward(mod(column, HVC), HVC))]
-        return inverse(slots, HVC)
+        return ring_hash(row, columns, HVC)
 
     def leaf(self, index, seed, share):
         expander = Expander(seed, b"panetiere/cs/randomness/v1/" + le(index, 2))
@@ -700,6 +714,127 @@ def read_kahe(a, posts, openings, shares):
     same(message, kahe["sum"], "sha256_of_u64_le", "sum of the messages")
 
 
+class ShareCommitments:
+    """The share commitment of protocol.md section 6 for three lanes and shares of one polynomial."""
+
+    def __init__(self, seed):
+        leaf, tree = (Expander(seed, f"panetiere/lanes/{name}-hash/v1".encode()) for name in ("leaf", "tree"))
+        self.leaf_row = [leaf.uniform(LANE, k) for k in range(4)]
+        self.tree_row = [tree.uniform(LANE, k) for k in range(6)]
+
+    def label(self, columns):
+        return ring_hash(self.leaf_row, columns, LANE)
+
+    def digits(self, share):
+        return digits(lift(share, WIRE), WIRE[0] * WIRE[1], BASE_SHARE, 4)
+
+    def walk(self, lane, label, siblings):
+        """The digits of each level, and the root."""
+        path = []
+        for height, sibling in enumerate(siblings):
+            left, right = (sibling, label) if lane >> height & 1 else (label, sibling)
+            path.append(digits(left, LANE, BASE_LANE) + digits(right, LANE, BASE_LANE))
+            label = ring_hash(self.tree_row, path[-1], LANE)
+        return path, label
+
+    def walk_sum(self, lane, label, path, clients):
+        """The digits of each level with the one that does not travel, and the root."""
+        whole, scale = [], pow(BASE_LANE**2, -1, LANE)
+        for height, sent in enumerate(path):
+            right = lane >> height & 1
+            d0, d1 = sent[3:] if right else sent[:2]
+            last = [centred((v - x - BASE_LANE * y) * scale, LANE) for v, x, y in zip(label, d0, d1)]
+            check(max(map(abs, last)) <= LANE_DIGIT * clients, "recovered digit of a lane")
+            whole.append(sent + [last] if right else sent[:2] + [last] + sent[2:])
+            label = ring_hash(self.tree_row, whole[-1], LANE)
+        return whole, label
+
+
+def read_lanes(seed, deployment, session, epoch, keys):
+    """Shares on one line, each under the signed root of its client; sums that open the sum of the roots."""
+    crs = load("crs_lanes")
+    names = ("servers", "threshold", "polys", "plaintext_modulus", "lanes_needed", "lanes")
+    check([crs[n] for n in names] == [2, 2, 1, T, 2, 3] and crs["epoch"] == epoch.hex(), "dimensions with lanes")
+    digest = tagged("panetiere/crs-digest/v1", crs["set"].encode(), b"".join(le(crs[n], 8) for n in names), seed)
+    check(digest.hex() == crs["digest"], "CRS digest with lanes")
+    scheme, context = ShareCommitments(seed), (deployment, epoch, session, digest)
+
+    posts = []
+    for i, (case, data) in enumerate(cases("rs_client_post")):
+        check([case[n] for n in ("deployment", "epoch", "session", "crs")] == [d.hex() for d in context], "context")
+        r = Reader(data)
+        r.header(0x0105)
+        start = r.at
+        read_statement(r, case)
+        statement, signature = data[start : r.at], r.take(64)
+        verify(bytes.fromhex(case["key"]), "panetiere/post/v1", statement, signature, f"post {i} with lanes")
+        roots = r.take(4352), r.take(5376)
+        r.done()
+        check([sha256(root).hex() for root in roots] == case["roots"] and case["mode"] == 3, "root digests")
+        stored = cases("share_commitment")[i]
+        check(stored[1] == roots[1] and stored[0]["digest"] == case["roots"][1], "share_commitment.json")
+        unpack_residues(roots[0], HVC, "a root")
+        posts.append((case, unpack_residues(roots[1], LANE, "a share root"), sha256(roots[1])))
+
+    items, leaves = {}, {}
+    for case, data in cases("lane_item"):
+        client, lane = case["client"], case["lane"]
+        r = Reader(data)
+        r.header(0x0104)
+        check((r.int(4), r.int(2)) == (client, lane), "addresses of a lane item")
+        body, path = r.take(case["body_len"]), [r.take(32) for _ in case["path"]]
+        r.done()
+        check([hash_.hex() for hash_ in path] == case["path"], "path of a lane item")
+        share = [unpack_residues(body[5376 * l :][:5376], WIRE[l], "a share") for l in (0, 1)]
+        siblings = [unpack_residues(body[5376 * (2 + h) :][:5376], LANE, "a sibling") for h in (0, 1)]
+        check(len(body) == 4 * 5376, "length of a lane item")
+        columns = scheme.digits(share)
+        walked, root = scheme.walk(lane, scheme.label(columns), siblings)
+        check(root == posts[client][1], f"the share of client {client} for lane {lane} opens its root")
+        # RFC 6962 among three lanes, then the root over the envelopes on the left.
+        leaf = sha256(b"\0" + le(lane, 2) + blake3(body))
+        node = sha256(b"\1" + leaf + path[0]) if lane == 0 else sha256(b"\1" + path[0] + leaf)
+        node = sha256(b"\1" + node + path[1]) if lane < 2 else node
+        root = sha256(b"\1" + path[-1] + node)
+        check(root.hex() == posts[client][0]["envelopes"], f"client {client} signed its item for lane {lane}")
+        items[client, lane], leaves[client, lane] = (share, columns, walked), body
+    check(len(items) == 4, "four lane items")
+    check(blake3(leaves[0, 0][:10752]).hex() == posts[0][0]["ciphertext"], "lane 0 has the ciphertext")
+    for limb, q in enumerate(WIRE):
+        first, second, third = (items[0, lane][0][limb] for lane in range(3))
+        check(not any(second), "the second block is padding")
+        check(third == [(2 * y - x) % q for x, y in zip(first, second)], "the shares at 1, 2 and 3 are on a line")
+
+    root_sum = mod(add(posts[0][1], posts[1][1]), LANE)
+    for case, data in cases("lane_sum"):
+        lane = case["lane"]
+        r = Reader(data)
+        r.header(0x0202)
+        for expected in context:
+            check(r.take(32) == expected, "context of a lane sum")
+        check((r.int(2), r.int(1)) == (lane, 2) and case["purpose"] == 2, "lane and purpose of a sum")
+        check(r.take(32) == set_digest([0, 1]) and case["set"] == set_digest([0, 1]).hex(), "set of a lane sum")
+        summed = tagged("panetiere/posts/v1", b"".join(le(c, 4) + post[2] for c, post in enumerate(posts)))
+        check(r.take(32) == summed and case["posts"] == summed.hex(), "posts of a lane sum")
+        check(r.int(4) == case["clients"] == 2, "clients of a lane sum")
+        start = r.at
+        columns = [unpack_short(r.take(3072), 2 * SHARE_DIGIT, "a share digit sum") for _ in range(4)]
+        sent = [[unpack_short(r.take(2304), 2 * LANE_DIGIT, "a lane digit sum") for _ in range(5)] for _ in (0, 1)]
+        message, signature = data[:start] + blake3(data[start : r.at]), r.take(64)
+        r.done()
+        verify(keys[lane], "panetiere/lane-sum/v1", message, signature, f"sum of lane {lane}")
+        whole, root = scheme.walk_sum(lane, scheme.label(columns), sent, 2)
+        check(root == root_sum, f"lane {lane} opens the sum of the roots")
+        if lane == 2:
+            shares, plain, paths = zip(*(items[client, 2] for client in (0, 1)))
+            check(columns == [add(x, y) for x, y in zip(*plain)], "digits of lane 2 are the sum over the clients")
+            levels = [[add(x, y) for x, y in zip(*level)] for level in zip(*paths)]
+            check(whole == levels, "the path of lane 2 is the sum over the clients")
+            for limb, q in enumerate(WIRE):
+                value = [sum(d * BASE_SHARE**k for k, d in enumerate(c)) % q for c in zip(*columns)]
+                check(value == mod(add(shares[0][limb], shares[1][limb]), q), "share sum of lane 2")
+
+
 def read_bad():
     """Every bad case is an edit that fits its base and changes it."""
     count = 0
@@ -723,7 +858,7 @@ def read_bad():
 
 def main():
     self_tests()
-    deployment, epoch, servers = read_epoch()
+    deployment, epoch, servers, coded = read_epoch()
     session = read_ids(deployment)
     seed, crs, a = read_crs(deployment, epoch)
     scheme = Commitments(seed)
@@ -732,6 +867,7 @@ def main():
     read_envelopes(servers)
     shares = read_sums(scheme, (deployment, epoch, session, crs), servers, posts, openings)
     read_kahe(a, posts, openings, shares)
+    read_lanes(seed, deployment, session, *coded)
     bad = read_bad()
     print(f"vectors/v1: {checks} checks, {bad} of them on bad cases: all as derived")
 

@@ -74,6 +74,14 @@ impl<R: NttRing> RingContext<R> {
         out
     }
 
+    /// Integer coefficients, each of magnitude below every prime, straight to the transform domain.
+    pub(crate) fn forward_short(&self, short: &ShortPoly, out: &mut Poly<R, Ntt>) {
+        for (limb, prime) in self.primes.iter().enumerate() {
+            (self.kernels.from_signed)(prime, out.limb_mut(limb), short.coefficients());
+            (self.kernels.ntt_forward)(prime, out.limb_mut(limb));
+        }
+    }
+
     /// Back to coefficients.
     pub fn inverse(&self, poly: Poly<R, Ntt>) -> Poly<R, Coeff> {
         let mut out = Poly::from_words(poly.into_words());

@@ -132,11 +132,7 @@ impl<R: Ring> RingContext<R> {
 impl ShortPoly {
     /// Appends the coefficients, offset by `bound`, at [`short_width`]`(bound)` bits. All are in `[-bound, bound]`.
     pub fn pack(&self, bound: u32, out: &mut Vec<u8>) {
-        debug_assert!(self.norm() <= bound);
-        let words: zeroize::Zeroizing<Vec<u32>> = zeroize::Zeroizing::new(
-            self.coefficients().iter().map(|c| bound.wrapping_add_signed(*c)).collect(),
-        );
-        pack_words(&words, short_width(bound), out);
+        ShortPacking::new(backend::scalar(), bound).pack(self, out);
     }
 
     /// Reads coefficients in `[-bound, bound]`.
@@ -144,11 +140,53 @@ impl ShortPoly {
     /// # Errors
     /// `Length` for a wrong number of bytes; `OutOfRange` for a coefficient beyond the bound.
     pub fn unpack(bytes: &[u8], bound: u32) -> Result<Self, PackError> {
-        let mut words = zeroize::Zeroizing::new(vec![0u32; N]);
-        unpack_words(bytes, short_width(bound), 2 * bound, &mut words)?;
-        let mut poly = Self::zero();
-        for (out, &word) in poly.coefficients_mut().iter_mut().zip(words.iter()) {
-            *out = word.cast_signed().wrapping_sub_unsigned(bound);
+        ShortPacking::new(backend::scalar(), bound).unpack(bytes)
+    }
+}
+
+/// Packs and reads many short polynomials of one bound.
+#[derive(Debug)]
+pub struct ShortPacking {
+    kernels: &'static backend::Kernels,
+    bound: u32,
+    /// The polynomial at hand, offset; allocated for the first and wiped once for all of them.
+    words: zeroize::Zeroizing<Vec<u32>>,
+}
+
+impl ShortPacking {
+    /// For coefficients in `[-bound, bound]`, with these kernels.
+    pub fn new(kernels: &'static backend::Kernels, bound: u32) -> Self {
+        Self { kernels, bound, words: zeroize::Zeroizing::default() }
+    }
+
+    /// Bytes of one polynomial.
+    pub const fn packed_len(&self) -> usize {
+        packed_len(short_width(self.bound))
+    }
+
+    /// As [`ShortPoly::pack`].
+    pub fn pack(&mut self, poly: &ShortPoly, out: &mut Vec<u8>) {
+        debug_assert!(poly.norm() <= self.bound);
+        self.words.resize(N, 0);
+        for (word, &c) in self.words.iter_mut().zip(poly.coefficients()) {
+            *word = self.bound.wrapping_add_signed(c);
+        }
+        let start = out.len();
+        out.resize(start + self.packed_len(), 0);
+        (self.kernels.pack)(short_width(self.bound), &self.words, &mut out[start..]);
+    }
+
+    /// As [`ShortPoly::unpack`].
+    ///
+    /// # Errors
+    /// `Length` for a wrong number of bytes; `OutOfRange` for a coefficient beyond the bound.
+    pub fn unpack(&mut self, bytes: &[u8]) -> Result<ShortPoly, PackError> {
+        let (width, max) = (short_width(self.bound), 2 * self.bound);
+        self.words.resize(N, 0);
+        unpack_with(self.kernels.unpack, bytes, width, max, &mut self.words)?;
+        let mut poly = ShortPoly::zero();
+        for (out, &word) in poly.coefficients_mut().iter_mut().zip(self.words.iter()) {
+            *out = word.cast_signed().wrapping_sub_unsigned(self.bound);
         }
         Ok(poly)
     }

@@ -119,6 +119,15 @@ impl ShortPoly {
         self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a -= b);
     }
 
+    /// Whether every coefficient is in `[-bound, bound]`, `bound` below 2^30. Constant time in the coefficients.
+    pub fn is_within(&self, bound: u32) -> bool {
+        let bound = bound.cast_signed();
+        debug_assert!((0..1 << 30).contains(&bound));
+        // Neither wraps round within the bound, and beyond either end one of the two is negative without wrapping.
+        let signs = |all: i32, &c: &i32| all | bound.wrapping_sub(c) | bound.wrapping_add(c);
+        self.0.iter().fold(0, signs) >= 0
+    }
+
     /// Largest coefficient magnitude. Constant time in the coefficients.
     pub fn norm(&self) -> u32 {
         self.0.iter().fold(0, |max, c| max.max(c.unsigned_abs()))
@@ -128,5 +137,21 @@ impl ShortPoly {
 impl fmt::Debug for ShortPoly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ShortPoly(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn within_is_the_norm() {
+        let edges = [i32::MIN, i32::MIN + 1, -1449, -1448, -1, 0, 1, 1448, 1449, i32::MAX - 1, i32::MAX];
+        let bounds = [0, 1, 1448, 1449, (1 << 30) - 1];
+        for (c, bound) in edges.into_iter().flat_map(|c| bounds.map(|bound| (c, bound))) {
+            let mut poly = ShortPoly::zero();
+            poly.coefficients_mut()[N - 1] = c;
+            assert_eq!(poly.is_within(bound), poly.norm() <= bound, "{c} within {bound}");
+        }
     }
 }

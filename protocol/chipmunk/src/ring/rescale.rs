@@ -6,6 +6,7 @@
 )]
 
 use super::modulus::Prime;
+use super::{Ring, RingContext};
 
 /// `x -> round(x * numerator / denominator)`, to nearest, ties up, in exact integer arithmetic.
 ///
@@ -106,6 +107,27 @@ impl PairLift {
     pub const fn lift(&self, second: &Prime, r0: u32, r1: u32) -> u64 {
         let difference = second.sub(r1, second.reduce(r0 as u64));
         r0 as u64 + self.q0 as u64 * second.mul(difference, self.q0_inverse) as u64
+    }
+}
+
+/// The two primes of a ring and the lift to their product.
+#[derive(Debug)]
+pub(crate) struct PrimePair {
+    pub primes: [Prime; 2],
+    pub lift: PairLift,
+}
+
+impl PrimePair {
+    /// Those of a two-limb ring.
+    ///
+    /// # Panics
+    /// If it has another number of limbs.
+    pub fn new<R: Ring>(ring: &RingContext<R>) -> Self {
+        let [p0, p1] = ring.primes() else { panic!("{} has two limbs", R::NAME) };
+        Self {
+            primes: [p0, p1].map(|prime| Prime::without_transform(prime.q())),
+            lift: PairLift::new(ring.primes()),
+        }
     }
 }
 

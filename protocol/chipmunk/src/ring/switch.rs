@@ -6,9 +6,8 @@
 //! `round(x t / q) mod t` and the residual `x t - q round(x t / q)`. Everything is exact.
 
 use super::backend::Kernels;
-use super::modulus::Prime;
-use super::rescale::{PairLift, Rescale};
-use super::{Coeff, Kahe, Poly, Ring, RingContext, ShortPoly, Wire};
+use super::rescale::{PrimePair, Rescale};
+use super::{Coeff, Kahe, Poly, RingContext, ShortPoly, Wire};
 use crate::N;
 
 /// The maps of one parameter set and plaintext modulus.
@@ -22,23 +21,6 @@ pub struct ModulusSwitch {
     pub(super) kahe_to_wire: Rescale,
     pub(super) wire_to_kahe: Rescale,
     pub(super) kahe_to_message: Rescale,
-}
-
-/// The two primes of a ring and the lift to their product.
-#[derive(Debug)]
-pub(super) struct PrimePair {
-    pub primes: [Prime; 2],
-    pub lift: PairLift,
-}
-
-impl PrimePair {
-    fn new<R: Ring>(ring: &RingContext<R>) -> Self {
-        let [p0, p1] = ring.primes() else { panic!("{} has two limbs", R::NAME) };
-        Self {
-            primes: [p0, p1].map(|prime| Prime::without_transform(prime.q())),
-            lift: PairLift::new(ring.primes()),
-        }
-    }
 }
 
 /// Errors of an encryption are below this in magnitude.

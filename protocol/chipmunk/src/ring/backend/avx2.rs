@@ -20,7 +20,7 @@ use super::super::cumulative::CumulativeTable;
 use super::super::modulus::Prime;
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, Simd};
-use crate::digits::DigitBase;
+use crate::digits::{DigitBase, PairDigits};
 
 pub(in super::super) use twiddles::Tables;
 
@@ -42,6 +42,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     from_signed,
     centred,
     decompose,
+    decompose_pair,
     reduce_pair,
     gaussian,
     encrypt,
@@ -75,6 +76,7 @@ dispatch! {
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
     fn centred(prime: &Prime, residues: &[u32], out: &mut [i32]) = centre::centred;
     fn decompose(prime: &Prime, base: &DigitBase, residues: &[u32], out: [&mut [i32]; 3]) = centre::decompose;
+    fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [i32]; 4]) = centre::decompose_pair;
     fn reduce_pair(s: &PairReduction, residues: [&[u32]; 2], out: &mut [u32]) = centre::reduce_pair;
     fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) = gaussian::gaussian;
     fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])

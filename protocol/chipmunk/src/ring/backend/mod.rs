@@ -21,7 +21,7 @@ use super::crt::PairReduction;
 use super::cumulative::CumulativeTable;
 use super::modulus::Prime;
 use super::switch::ModulusSwitch;
-use crate::digits::DigitBase;
+use crate::digits::{DigitBase, PairDigits};
 use std::fmt;
 use std::str::FromStr;
 
@@ -52,6 +52,9 @@ pub struct Kernels {
     pub centred: fn(&Prime, &[u32], &mut [i32]),
     /// The three balanced digits of the centred representatives, least significant first; q is at most the base cubed.
     pub decompose: fn(&Prime, &DigitBase, &[u32], [&mut [i32]; 3]),
+    /// The four balanced digits of the centred lifts of residues of a pair, least significant first:
+    /// `(digits, residues, out)`.
+    pub decompose_pair: fn(&PairDigits, [&[u32]; 2], [&mut [i32]; 4]),
     /// Residues of a pair of primes to residues of the target: `(pair, residues, out)`.
     pub reduce_pair: fn(&PairReduction, [&[u32]; 2], &mut [u32]),
     /// Gaussian samples from uniform little-endian words: the magnitude is the number of table entries at or below the
@@ -173,6 +176,18 @@ impl Simd {
 
 /// Products of two residues of a prime below 2^30 that fit a u64 together with one more residue.
 const MAX_UNREDUCED: usize = 15;
+
+/// `x / d` of public constants, where it fits a word.
+#[cfg(target_arch = "x86_64")]
+fn quotient(x: u64, d: u32) -> u32 {
+    u32::try_from(x / u64::from(d)).expect("a quotient of constants of the parameter set")
+}
+
+/// `x mod d` of public constants.
+#[cfg(target_arch = "x86_64")]
+fn remainder(x: u64, d: u32) -> u32 {
+    u32::try_from(x % u64::from(d)).expect("a remainder by a word")
+}
 
 /// A slice cut into registers.
 ///

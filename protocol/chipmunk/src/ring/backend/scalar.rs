@@ -11,7 +11,7 @@ use super::super::modulus::{Prime, max, min};
 use super::super::switch::ModulusSwitch;
 use super::{Kernels, MAX_UNREDUCED, Simd, registers, registers_mut};
 use crate::N;
-use crate::digits::DigitBase;
+use crate::digits::{DigitBase, PairDigits};
 use zeroize::Zeroizing;
 
 pub(super) static KERNELS: Kernels = Kernels {
@@ -26,6 +26,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     from_signed,
     centred,
     decompose,
+    decompose_pair,
     reduce_pair,
     gaussian,
     encrypt,
@@ -153,6 +154,25 @@ fn decompose(prime: &Prime, base: &DigitBase, residues: &[u32], out: [&mut [i32]
         *out_0 = (value - high * b).cast_signed() - bound;
         *out_1 = (high - top * b).cast_signed() - bound;
         *out_2 = top.cast_signed() - bound;
+    }
+}
+
+/// As [`decompose`], with one digit more: the lift is shifted by (b^4 - 1)/2.
+fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [i32]; 4]) {
+    let (b, bound) = (u64::from(s.base.base()), s.base.bound().cast_signed());
+    let (shift, product) = (b.pow(4) >> 1, s.pair.lift.modulus());
+    // floor(2^64 / b) + 1: exact below 2^64 / b, and b^5 < 2^57.
+    let reciprocal = u64::MAX / b + 1;
+    let mut out = out.map(|out| out.iter_mut());
+    for (&r0, &r1) in residues[0].iter().zip(residues[1]) {
+        let lifted = s.pair.lift.lift(&s.pair.primes[1], r0, r1);
+        let above = ((product / 2).wrapping_sub(lifted).cast_signed() >> 63).cast_unsigned();
+        let mut value = lifted.wrapping_add(shift).wrapping_sub(product & above);
+        for out in &mut out {
+            let quotient = ((u128::from(value) * u128::from(reciprocal)) >> 64) as u64;
+            *out.next().expect("rows of one length") = (value - quotient * b) as i32 - bound;
+            value = quotient;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Kernels, Simd};
 use crate::N;
-use crate::digits::DigitBase;
+use crate::digits::{DigitBase, PairDigits};
 use crate::params::{P300, P1000, ParameterSet};
 use crate::ring::crt::PairReduction;
 use crate::ring::modulus::Prime;
@@ -317,6 +317,36 @@ proptest! {
                 for kernels in others() {
                     prop_assert_eq!(&run(kernels), &expected, "{:?} q = {}", kernels, q);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn digits_of_pairs_match_scalar(seed in any::<u64>()) {
+        let mut draw = Draw(seed);
+        for set in SETS {
+            let ring = RingContext::<Wire>::new(&set.wire, scalar());
+            let digits = PairDigits::new(&ring, set.share_base);
+            let [q0, q1] = set.wire;
+            let (mut first, mut second) = (draw.residues(q0), draw.residues(q1));
+            // Lifts at both ends of the range, at the change of sign, and where two digits carry into the others.
+            let square = u64::from(set.share_base).pow(2);
+            let product = set.wire_modulus();
+            for i in 0..N / 2 {
+                let multiple = square * draw.below(square);
+                let near = [0, product / 2, product, multiple, multiple + square / 2][usize::try_from(draw.below(5)).unwrap()];
+                let lift = (near + draw.below(5) + product - 2) % product;
+                first[i] = u32::try_from(lift % u64::from(q0)).unwrap();
+                second[i] = u32::try_from(lift % u64::from(q1)).unwrap();
+            }
+            let run = |kernels: &Kernels| {
+                let mut out = [(); 4].map(|()| vec![0; N]);
+                (kernels.decompose_pair)(&digits, [&first, &second], out.each_mut().map(Vec::as_mut_slice));
+                out
+            };
+            let expected = run(scalar());
+            for kernels in others() {
+                prop_assert_eq!(&run(kernels), &expected, "{:?} {}", kernels, set.name);
             }
         }
     }

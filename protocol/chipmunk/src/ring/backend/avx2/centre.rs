@@ -2,8 +2,8 @@
 
 use super::arith::{Factor, Modulus, mul_high, mul_lazy, once};
 use super::mem::{load, store, store_i32};
-use crate::digits::DigitBase;
-use crate::ring::backend::{registers, registers_mut};
+use crate::digits::{DigitBase, PAIR_DIGITS, PairDigits};
+use crate::ring::backend::{quotient, registers, registers_mut, remainder};
 use crate::ring::crt::PairReduction;
 use crate::ring::modulus::Prime;
 use std::arch::x86_64::*;
@@ -71,5 +71,63 @@ pub(super) fn reduce_pair(s: &PairReduction, residues: [&[u32]; 2], out: &mut [u
         let sum = _mm256_add_epi32(mul_lazy(r0, one, target.q), mul_lazy(a, weight, target.q));
         let sum = _mm256_add_epi32(sum, _mm256_and_si256(negative, wrap));
         store(out, once(once(once(sum, target_4), target.q2), target.q));
+    }
+}
+
+/// The lift is `q0 a + r0` with `a` as in [`reduce_pair`], so with B = b^2 it is `B h + l` for `h = a - c` and
+/// `l = r0 - (B - q0) a + B c`, where c is the quotient of `(B - q0) a` by B or one less. Two digits are in each.
+#[target_feature(enable = "avx2")]
+pub(super) fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [i32]; 4]) {
+    let [p0, p1] = &s.pair.primes;
+    let square = s.base.base().pow(2);
+    let excess = square - p0.q();
+    let (q1, inverse) = (splat(p1.q()), s.pair.lift.q0_inverse());
+    let inverse = Factor::uniform(inverse, p1.shoup(inverse));
+    let [half_0, half_1] = [p0, p1].map(|prime| splat(prime.half()));
+    let carry = splat(quotient(u64::from(excess) << 32, square));
+    // The product of the primes in base B, taken off where the lift is centred below zero.
+    let product = s.pair.lift.modulus();
+    let product_high = splat(quotient(product, square));
+    let product_low = splat(remainder(product, square));
+    // (b^4 - 1)/2 has (B - 1)/2 in both places; l is between -1.6 B and 1.6 B then, so 2 B moves down to it.
+    let (shift_high, shift_low) = (splat(square / 2 - 2), splat(square / 2 + 2 * square));
+    let (square, square_2, excess) = (splat(square), splat(2 * square), splat(excess));
+    let (one, two) = (splat(1), splat(2));
+    let (b, bound, reciprocal) = (splat(s.base.base()), splat(s.base.bound()), splat(s.base.reciprocal()));
+    let [out_0, out_1, out_2, out_3] = out.map(registers_mut);
+    let out = out_0.iter_mut().zip(out_1).zip(out_2.iter_mut().zip(out_3));
+    let [r0, r1] = residues.map(registers);
+    for (((out_0, out_1), (out_2, out_3)), (r0, r1)) in out.zip(r0.iter().zip(r1)) {
+        let (r0, r1) = (load(r0), load(r1));
+        let difference = _mm256_sub_epi32(r1, once(r0, q1));
+        let difference = _mm256_min_epu32(difference, _mm256_add_epi32(difference, q1));
+        let a = once(mul_lazy(difference, inverse, q1), q1);
+        let level = _mm256_and_si256(_mm256_cmpeq_epi32(a, half_1), _mm256_cmpgt_epi32(r0, half_0));
+        let negative = _mm256_or_si256(_mm256_cmpgt_epi32(a, half_1), level);
+        let c = mul_high(a, carry, carry);
+        let high = _mm256_add_epi32(_mm256_sub_epi32(a, c), shift_high);
+        let low = _mm256_sub_epi32(_mm256_mullo_epi32(c, square), _mm256_mullo_epi32(a, excess));
+        let low = _mm256_add_epi32(_mm256_add_epi32(low, r0), shift_low);
+        let high = _mm256_sub_epi32(high, _mm256_and_si256(negative, product_high));
+        let low = _mm256_sub_epi32(low, _mm256_and_si256(negative, product_low));
+        // Below 2^31, so that a signed comparison serves; what does not fit carries.
+        let fits = _mm256_cmpgt_epi32(square_2, low);
+        let low = _mm256_sub_epi32(low, _mm256_andnot_si256(fits, square_2));
+        let high = _mm256_add_epi32(high, _mm256_andnot_si256(fits, two));
+        let fits = _mm256_cmpgt_epi32(square, low);
+        let low = _mm256_sub_epi32(low, _mm256_andnot_si256(fits, square));
+        let high = _mm256_add_epi32(high, _mm256_andnot_si256(fits, one));
+        let two_digits = |value| {
+            let top = _mm256_srli_epi32::<{ DigitBase::<PAIR_DIGITS>::EXTRA.cast_signed() }>(mul_high(
+                value, reciprocal, reciprocal,
+            ));
+            let rest = _mm256_sub_epi32(value, _mm256_mullo_epi32(top, b));
+            (_mm256_sub_epi32(rest, bound), _mm256_sub_epi32(top, bound))
+        };
+        let ((low_0, low_1), (high_0, high_1)) = (two_digits(low), two_digits(high));
+        store_i32(out_0, low_0);
+        store_i32(out_1, low_1);
+        store_i32(out_2, high_0);
+        store_i32(out_3, high_1);
     }
 }

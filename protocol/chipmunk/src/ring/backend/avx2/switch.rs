@@ -4,7 +4,8 @@ use super::arith::Modulus;
 use super::float::{Divisor, Scale, Scaled, from_u64, splat, to_u64, wrap};
 use super::mem::{load_signed, load_u64, store, store_u64, widen};
 use crate::ring::backend::{registers, registers_mut};
-use crate::ring::switch::{ModulusSwitch, PrimePair};
+use crate::ring::rescale::PrimePair;
+use crate::ring::switch::ModulusSwitch;
 use std::arch::x86_64::*;
 
 /// The lift from two residues, `r0 + q0 ((r1 - r0) / q0 mod q1)` with the quotient centred: of magnitude at most

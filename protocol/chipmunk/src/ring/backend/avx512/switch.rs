@@ -4,7 +4,8 @@ use super::arith::{Modulus, low_words, once};
 use super::fixed::{Factor, Montgomery, Residue, Scale, Scaled, high, low, splat, zero};
 use super::mem::{load_u64, store, store_u64, widen, widen_i32};
 use crate::ring::backend::{registers, registers_mut};
-use crate::ring::switch::{ModulusSwitch, PrimePair};
+use crate::ring::rescale::PrimePair;
+use crate::ring::switch::ModulusSwitch;
 use std::arch::x86_64::*;
 
 /// The lift from two KAHE residues: `r0 + q0 ((r1 - r0) / q0 mod q1)`.

@@ -1,0 +1,111 @@
+//! A client's part of an erasure-coded round: the ciphertext leaves it as n coded shares, one a lane, and its post is
+//! constant size. Everything about keys and servers is as in [`client`](super::client).
+
+use super::client::{ClientRoundError, kahe_encrypt, kahe_keygen, share_and_seal};
+use super::lane_params::LaneCode;
+use super::params::ProtocolParams;
+use crate::bulletin::{Envelope, LaneItem, PostStatement, RsClientBulletinEntry, SignedPost, delivery_root};
+use crate::cs::FreshOpening;
+use crate::ids::{ClientId, NodeId, ServerId, SessionId};
+use crate::pke;
+use crate::plaintext::PlainPoly;
+use crate::rs::{RsError, Share};
+use crate::share_commitment::{ShareCommitment, SharePath};
+use crate::sig::SigningKey;
+use rand_core::CryptoRng;
+use rayon::prelude::*;
+
+/// What a client sends: the post to the bulletin, one envelope to each server, one item to each lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RsClientRound {
+    /// Who.
+    pub client_id: ClientId,
+    /// For the bulletin.
+    pub post: RsClientBulletinEntry,
+    /// For the servers, in the order of their ids.
+    pub envelopes: Vec<Envelope>,
+    /// For the lanes, in the order of their ids.
+    pub items: Vec<LaneItem>,
+}
+
+/// Codes a packed ciphertext, commits to the shares, and returns the body of each lane's item: packed share and path.
+///
+/// # Errors
+/// `Malformed` for bytes that are no ciphertext of this code.
+pub fn code_ciphertext(
+    code: &LaneCode,
+    ciphertext: &[u8],
+) -> Result<(ShareCommitment, Vec<Vec<u8>>), RsError> {
+    let shares = code.rs().encode(ciphertext)?;
+    let (commitment, paths) = code.commitment().commit(&shares);
+    let items: Vec<(NodeId, (&Share, &SharePath))> =
+        (0..=u16::MAX).map(NodeId).zip(shares.iter().zip(&paths)).collect();
+    let body = |(lane, (share, path))| {
+        // A systematic share is a piece of the ciphertext: no need to pack it again.
+        let cut = code.rs().packed_block(ciphertext, lane);
+        item_body(code, cut, share, path)
+    };
+    Ok((commitment, items.into_par_iter().map(body).collect()))
+}
+
+/// The body of one lane item; `packed` is the packed share if it is at hand.
+pub(super) fn item_body(
+    code: &LaneCode,
+    packed: Option<Vec<u8>>,
+    share: &Share,
+    path: &SharePath,
+) -> Vec<u8> {
+    let mut body = packed.unwrap_or_default();
+    body.reserve_exact(code.body_len() - body.len());
+    if body.is_empty() {
+        code.rs().pack(share, &mut body);
+    }
+    path.encode(code.commitment(), &mut body);
+    body
+}
+
+/// One whole round of a client in erasure mode. It keeps nothing to answer complaints with: see
+/// [`run_client_round_rs_with_openings`].
+///
+/// # Errors
+/// `Message` for a vector of another shape; `Servers` for another server list; `NoLanes` in a round without lanes.
+pub fn run_client_round_rs(
+    rng: &mut (impl CryptoRng + ?Sized),
+    params: &ProtocolParams,
+    session: &SessionId,
+    client_id: ClientId,
+    message: &[PlainPoly],
+    servers: &[(ServerId, pke::PublicKey)],
+    signing_key: &SigningKey,
+) -> Result<RsClientRound, ClientRoundError> {
+    run_client_round_rs_with_openings(rng, params, session, client_id, message, servers, signing_key)
+        .map(|(round, _)| round)
+}
+
+/// [`run_client_round_rs`] that also returns the opening of each server, in order: secrets, for an
+/// [`AnswerGuard`](super::AnswerGuard) and nothing else.
+///
+/// # Errors
+/// As [`run_client_round_rs`].
+pub fn run_client_round_rs_with_openings(
+    rng: &mut (impl CryptoRng + ?Sized),
+    params: &ProtocolParams,
+    session: &SessionId,
+    client_id: ClientId,
+    message: &[PlainPoly],
+    servers: &[(ServerId, pke::PublicKey)],
+    signing_key: &SigningKey,
+) -> Result<(RsClientRound, Vec<FreshOpening>), ClientRoundError> {
+    let code = params.lane_code().ok_or(ClientRoundError::NoLanes { mode: params.mode() })?;
+    let key = kahe_keygen(rng, params);
+    let ciphertext = kahe_encrypt(rng, params, &key, message).map_err(ClientRoundError::Message)?;
+    let (share_commitment, bodies) =
+        code_ciphertext(code, &ciphertext).expect("an encryption of this round's shape was just packed");
+    let (commitment, sealed, openings) = share_and_seal(rng, params, session, client_id, &key, servers)?;
+    let (root, envelopes, items) = delivery_root(client_id, sealed, bodies);
+    let roots = (&commitment, &share_commitment);
+    let statement = PostStatement::erasure(params, session, client_id, roots, &ciphertext, root);
+    let signed = SignedPost::sign(statement, signing_key);
+    let post = RsClientBulletinEntry { signed, commitment, share_commitment };
+    Ok((RsClientRound { client_id, post, envelopes, items }, openings))
+}
