@@ -502,7 +502,7 @@ mod tests {
             min_clients,
             max_clients,
             faulty: 0,
-            kernels: backend::scalar(),
+            kernels: backend::under_test(),
         }
     }
 

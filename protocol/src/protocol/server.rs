@@ -11,7 +11,7 @@ use crate::bulletin::{
     Answer, CanonicalSet, Checked, Complaint, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry,
     StatementContext, SumClaim, VerifiedPost, posts_digest,
 };
-use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
+use crate::cs::{FreshOpening, OpeningError, OpeningMemory, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{
     ClientId, EnvelopeKeyDigest, EpochDigest, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
@@ -360,6 +360,19 @@ pub fn unseal_opening(
     post: &VerifiedPost,
     envelope: &Envelope,
 ) -> Result<(FreshOpening, VerifiedOpening), EnvelopeFault> {
+    let mut memory = OpeningMemory::new(params.cs());
+    let opening = unseal_in(identity, params, post, envelope, &mut memory)?;
+    Ok((opening, memory.into_opening()))
+}
+
+/// [`unseal_opening`] that leaves the verified opening in `memory`.
+fn unseal_in(
+    identity: &ServerIdentity,
+    params: &ProtocolParams,
+    post: &VerifiedPost,
+    envelope: &Envelope,
+    memory: &mut OpeningMemory,
+) -> Result<FreshOpening, EnvelopeFault> {
     if identity.epoch != *params.epoch() {
         return Err(EnvelopeFault::WrongEpoch { server: identity.id });
     }
@@ -396,11 +409,11 @@ pub fn unseal_opening(
         .map_err(|source| blame(EnvelopeFault::Unopenable { client, source }))?;
     let opening = FreshOpening::from_bytes_with(params.cs(), &bytes)
         .map_err(|source| blame(EnvelopeFault::MalformedOpening { client, source }))?;
-    let verified = params
+    params
         .cs()
-        .verify_fresh(identity.id.0, &opening, post.root())
+        .verify_fresh_in(identity.id.0, &opening, post.root(), memory)
         .map_err(|source| blame(EnvelopeFault::BadOpening { client, source }))?;
-    Ok((opening, verified))
+    Ok(opening)
 }
 
 /// [`unseal_opening`] for many clients, in parallel; results in the order given.
@@ -420,6 +433,7 @@ pub struct ServerRound {
     sum: OpeningSum,
     /// What is in the sum, small enough to keep: an opening is recomputed from it should it have to come off again.
     received: BTreeMap<ClientId, (FreshOpening, RootDigest)>,
+    memory: OpeningMemory,
     answered: Option<ServerBulletinEntry>,
 }
 
@@ -432,8 +446,8 @@ impl std::fmt::Debug for ServerRound {
 impl ServerRound {
     /// A round in which nothing has arrived yet.
     pub fn new(params: Arc<ProtocolParams>, session: SessionId, identity: Arc<ServerIdentity>) -> Self {
-        let sum = OpeningSum::new(params.cs());
-        Self { params, session, identity, sum, received: BTreeMap::new(), answered: None }
+        let (sum, memory) = (OpeningSum::new(params.cs()), OpeningMemory::new(params.cs()));
+        Self { params, session, identity, sum, received: BTreeMap::new(), memory, answered: None }
     }
 
     /// Opens, verifies and adds one client's envelope.
@@ -441,8 +455,11 @@ impl ServerRound {
     /// # Errors
     /// As [`unseal_opening`], and `AlreadyReceived`, `Closed` or `WrongSession`. The sum is then unchanged.
     pub fn receive(&mut self, post: &VerifiedPost, envelope: &Envelope) -> Result<(), EnvelopeFault> {
-        let unsealed = unseal_opening(&self.identity, &self.params, post, envelope);
-        self.add(post, unsealed)
+        self.expect(post)?;
+        let opening = unseal_in(&self.identity, &self.params, post, envelope, &mut self.memory)?;
+        self.sum.add(self.memory.opening());
+        self.received.insert(post.client(), (opening, *post.root()));
+        Ok(())
     }
 
     /// Verifies and adds a client's answer to this server's complaint: it takes the place of the envelope.
@@ -470,6 +487,15 @@ impl ServerRound {
         post: &VerifiedPost,
         unsealed: Result<(FreshOpening, VerifiedOpening), EnvelopeFault>,
     ) -> Result<(), EnvelopeFault> {
+        self.expect(post)?;
+        let (opening, verified) = unsealed?;
+        self.sum.add(&verified);
+        self.received.insert(post.client(), (opening, *post.root()));
+        Ok(())
+    }
+
+    /// Whether this client's envelope is still to come.
+    fn expect(&self, post: &VerifiedPost) -> Result<(), EnvelopeFault> {
         let client = post.client();
         if post.statement().session != self.session {
             return Err(EnvelopeFault::WrongSession { client });
@@ -480,9 +506,6 @@ impl ServerRound {
         if self.received.contains_key(&client) {
             return Err(EnvelopeFault::AlreadyReceived { client });
         }
-        let (opening, verified) = unsealed?;
-        self.sum.add(&verified);
-        self.received.insert(client, (opening, *post.root()));
         Ok(())
     }
 
@@ -503,8 +526,9 @@ impl ServerRound {
 
     fn take_off(&mut self, client: ClientId) -> bool {
         let Some((opening, root)) = self.received.remove(&client) else { return false };
-        let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
-        self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+        let cs = self.params.cs();
+        let verified = cs.verify_fresh_in(self.identity.id.0, &opening, &root, &mut self.memory);
+        self.sum.subtract(verified.expect("it verified on arrival and is unchanged"));
         true
     }
 

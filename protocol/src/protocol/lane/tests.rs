@@ -38,7 +38,7 @@ fn net() -> Net {
         min_clients: 2,
         max_clients: 300,
         faulty: 0,
-        kernels: backend::scalar(),
+        kernels: backend::under_test(),
     };
     let dimensions = Dimensions { servers: 1, threshold: 1, polys: 2, plaintext: Plaintext::Prime };
     let shape = LaneShape { needed: 2, lanes: 3 };
