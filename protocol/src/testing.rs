@@ -28,9 +28,7 @@ use crate::bulletin::{
     StatementError, VerifiedPost,
 };
 use crate::channel::ChannelParams;
-use crate::ids::{
-    AggregatorId, ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId, tagged_sha256,
-};
+use crate::ids::{AggregatorId, ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId, tagged_sha256};
 use crate::kahe::Plaintext;
 use crate::pke;
 use crate::plaintext::PlainPoly;
@@ -38,7 +36,8 @@ use crate::protocol::{
     AggregatorIdentity, AnswerGuard, Audit, ClientRound, Deployment, Dimensions, EnvelopeFault, LaneIdentity,
     LaneShape, NotRecovered, ProtocolParams, RecipientError, Recovered, RecoveredAggregated, RsClientRound,
     ServerIdentity, ServerRound, ServerRoundError, SetPolicy, SetupError, recover_aggregated, recover_direct,
-    recover_once, run_aggregator_round, run_client_round, run_client_round_rs, run_client_round_with_openings,
+    recover_once, run_aggregator_round, run_client_round, run_client_round_rs,
+    run_client_round_with_openings,
 };
 use crate::sig::{SigningKey, VerifyingKey};
 use crate::sss::default_threshold;

@@ -197,9 +197,7 @@ static ROWS: &[Row] = &[
     },
     Row {
         lie: "root and ciphertext of another group",
-        publishes: |scene| {
-            vec![forged(|_| {}, &scene.groups[0], scene.groups[0].ciphertext().to_vec())]
-        },
+        publishes: |scene| vec![forged(|_| {}, &scene.groups[0], scene.groups[0].ciphertext().to_vec())],
         audit: Audit::OnFailure,
         convicts: Some("group_wrong_sum"),
         void: &[],
@@ -444,8 +442,7 @@ fn a_server_and_an_aggregator_that_lie_together_do_not_get_the_honest_named() {
     // opening is the only one that verifies.
     let scene = &*SCENE;
     let part = scene.round.group(LIAR, [1, 4]);
-    let groups =
-        [scene.groups[0].clone(), forged(|_| {}, &part, truth().ciphertext().to_vec())];
+    let groups = [scene.groups[0].clone(), forged(|_| {}, &part, truth().ciphertext().to_vec())];
     let mut sums = scene.sums.clone();
     sums[2] = scene.round.lying_sum(LYING_SERVER, &scene.set, &ServerLie::Omits(ClientId(3)));
     let out = scene.round.recover_groups(&scene.set, &groups, &sums, Audit::OnFailure).unwrap();
@@ -490,12 +487,14 @@ fn a_shift_by_whole_message_steps_shows_only_when_the_posts_are_added_again() {
     assert!(found(&out).is_empty() && servers(&out).is_empty());
     assert_ne!(out.recovered.plaintext, NET.expected(&scene.set));
     let posts = &mut scene.round.posts();
-    let fault = verify_group_sum(&NET.params, &scene.round.session, &NET.epoch, &groups[1], posts).unwrap_err();
+    let fault =
+        verify_group_sum(&NET.params, &scene.round.session, &NET.epoch, &groups[1], posts).unwrap_err();
     assert_eq!((fault.code(), fault.attribution()), ("group_wrong_sum", Attribution::Aggregator(LIAR)));
     // Without the posts nothing is said of anybody.
     let posts = &mut scene.round.posts();
     posts.no_ciphertext.insert(ClientId(3));
-    let fault = verify_group_sum(&NET.params, &scene.round.session, &NET.epoch, &groups[1], posts).unwrap_err();
+    let fault =
+        verify_group_sum(&NET.params, &scene.round.session, &NET.epoch, &groups[1], posts).unwrap_err();
     assert_eq!((fault.code(), fault.attribution()), ("post_missing", Attribution::Nobody));
     assert_eq!(fault.retry(), Retry::SameRequest);
 }
@@ -609,9 +608,8 @@ fn an_aggregator_adds_only_what_its_clients_signed_for_this_round() {
 
 #[test]
 fn the_epoch_names_each_aggregator_by_a_key_of_its_own() {
-    let keys: Vec<_> = (0..3u8)
-        .map(|seed| SigningKey::generate(&mut ChaCha20Rng::from_seed([seed; 32])))
-        .collect();
+    let keys: Vec<_> =
+        (0..3u8).map(|seed| SigningKey::generate(&mut ChaCha20Rng::from_seed([seed; 32]))).collect();
     let epoch = |places: [usize; 3]| -> Result<Epoch, EpochError> {
         NET.epoch.clone().with_aggregators(places.map(|at| keys[at].verifying_key()).into())
     };

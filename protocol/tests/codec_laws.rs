@@ -296,7 +296,7 @@ wire_types! {
         Signature::from_bytes, Signature::to_bytes;
     public_key: PublicKey, refuses: true, vec![NET.epoch.servers()[0].envelope_key.to_bytes()],
         PublicKey::from_bytes, PublicKey::to_bytes;
-    epoch: Epoch, refuses: true, 
+    epoch: Epoch, refuses: true,
         vec![NET.epoch.to_bytes(), LANES.epoch.to_bytes(), AGGREGATED.epoch.to_bytes()],
         Epoch::from_bytes, Epoch::to_bytes;
     canonical_set: CanonicalSet, refuses: true,
@@ -372,11 +372,8 @@ fn an_opening() -> Vec<u8> {
 }
 
 /// Types that are written but never parsed by themselves, and where they are tested.
-const ONLY_WITHIN: &[(&str, &str)] = &[
-    ("GroupClaim", "GroupSum"),
-    ("LaneClaim", "LaneBulletinEntry"),
-    ("SumClaim", "ServerBulletinEntry"),
-];
+const ONLY_WITHIN: &[(&str, &str)] =
+    &[("GroupClaim", "GroupSum"), ("LaneClaim", "LaneBulletinEntry"), ("SumClaim", "ServerBulletinEntry")];
 
 /// Names that follow `impl .. for` of a wire trait, inherent `to_bytes`/`from_bytes`, and the ids' macro calls.
 fn wire_types_in(source: &str, found: &mut BTreeSet<String>) {

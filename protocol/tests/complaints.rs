@@ -4,9 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use panetiere::bulletin::{
-    Answer, Checked, Complaint, Envelope, SignedPost, StatementContext, VerifiedPost,
-};
+use panetiere::bulletin::{Answer, Checked, Complaint, Envelope, SignedPost, StatementContext, VerifiedPost};
 use panetiere::cs::FreshOpening;
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::{ClientId, EpochDigest, ServerId};
@@ -115,7 +113,10 @@ fn a_server_complains_about_what_a_client_signed_and_about_nothing_else() {
         let refused = complain(NET.server(ServerId(0)), &NET.params, &post, &envelope).unwrap_err();
         assert_eq!((refused.code(), refused.attribution()), ("complaint_good_envelope", Attribution::Caller));
         let (post, envelope) = pair(&round, 2, ClientId(0));
-        assert_eq!(complain(identity, &NET.params, &post, &envelope).unwrap_err().code(), "complaint_good_envelope");
+        assert_eq!(
+            complain(identity, &NET.params, &post, &envelope).unwrap_err().code(),
+            "complaint_good_envelope"
+        );
 
         // It stands under the client's signature; without an answer the client is out and nobody is named.
         let leaf = checked(&round, 2, &[CHEAT]);
@@ -154,7 +155,10 @@ fn a_false_complaint_is_answered_and_the_round_goes_on() {
     let refused = round.running[1].receive_answer(&key, &post, &answers[0]).unwrap_err();
     assert_eq!((refused.code(), refused.attribution()), ("answer_wrong_server", Attribution::Caller));
     let other = &client_key(ClientId(0));
-    assert_eq!(round.running[2].receive_answer(other, &post, &answers[0]).unwrap_err().code(), "answer_signature");
+    assert_eq!(
+        round.running[2].receive_answer(other, &post, &answers[0]).unwrap_err().code(),
+        "answer_signature"
+    );
     round.running[2].receive_answer(&key, &post, &answers[0]).unwrap();
     let again = round.running[2].receive_answer(&key, &post, &answers[0]).unwrap_err();
     assert_eq!(again.code(), "envelope_already_received");
@@ -237,7 +241,13 @@ fn what_is_no_answer_does_not_exist_and_a_bad_one_counts() {
         assert_eq!(rule(&round, &leaf, &[good.clone(), bad]).members, NET.all().clients());
     }
     assert!(matches!(
-        verify_answer(&NET.params, &round.session, &client_key(CHEAT), &post, &answer(&round, CHEAT, 2, &opening(&round, 1, CHEAT))),
+        verify_answer(
+            &NET.params,
+            &round.session,
+            &client_key(CHEAT),
+            &post,
+            &answer(&round, CHEAT, 2, &opening(&round, 1, CHEAT))
+        ),
         Err(AnswerFault::BadOpening { client: CHEAT, server: ServerId(2), .. })
     ));
 }
@@ -258,9 +268,21 @@ fn what_is_no_complaint_does_not_exist() {
     epoch.epoch = EpochDigest::from_bytes(&[1; 32]).unwrap();
     let rows = [
         ("a path that leads nowhere", signed(2, 2, here, off_path), "complaint_not_in_post"),
-        ("another server's envelope", signed(2, 2, here, complaint(&pair(&round, 3, CHEAT).1)), "complaint_not_in_post"),
-        ("another client's envelope", signed(2, 2, here, complaint(&pair(&round, 2, ClientId(0)).1)), "complaint_not_in_post"),
-        ("an earlier session's envelope", signed(2, 2, here, complaint(&pair(&earlier, 2, CHEAT).1)), "complaint_not_in_post"),
+        (
+            "another server's envelope",
+            signed(2, 2, here, complaint(&pair(&round, 3, CHEAT).1)),
+            "complaint_not_in_post",
+        ),
+        (
+            "another client's envelope",
+            signed(2, 2, here, complaint(&pair(&round, 2, ClientId(0)).1)),
+            "complaint_not_in_post",
+        ),
+        (
+            "an earlier session's envelope",
+            signed(2, 2, here, complaint(&pair(&earlier, 2, CHEAT).1)),
+            "complaint_not_in_post",
+        ),
         ("an earlier session's leaf", checked(&earlier, 2, &[CHEAT]), "context_session"),
         ("another epoch's leaf", signed(2, 2, epoch, right()), "context_epoch"),
         ("another server's signature", signed(2, 1, here, right()), "checked_signature"),
@@ -287,11 +309,16 @@ fn a_server_signs_one_statement_of_its_complaints() {
     let double = Err(("checked_double", Attribution::Server(ServerId(2))));
     assert_eq!((compare(&without, &with), compare(&with, &without)), (double, double));
     assert_eq!(compare(&with, &with), Ok(()));
-    let forged = Checked::sign(context(&round), ServerId(2), BTreeMap::new(), NET.server(ServerId(1)).signing_key());
+    let forged =
+        Checked::sign(context(&round), ServerId(2), BTreeMap::new(), NET.server(ServerId(1)).signing_key());
     assert_eq!(compare(&with, &forged), Err(("checked_signature", Attribution::Nobody)));
     // In the log the first one counts.
     assert_eq!(rule(&round, &[without.clone(), with.clone()], &[]).members, NET.all().clients());
-    assert_out(&rule(&round, &[with.clone(), without.clone()], &[]), "complaint_unanswered", Attribution::Nobody);
+    assert_out(
+        &rule(&round, &[with.clone(), without.clone()], &[]),
+        "complaint_unanswered",
+        Attribution::Nobody,
+    );
 
     // And a server's own keys do not sign a second.
     let identity = &round.servers[2];
@@ -402,7 +429,8 @@ fn whatever_two_views_show_a_client_never_reveals_more_than_the_cap() {
         let watched = Watched::new(servers, threshold, faulty);
         let cap = usize::from(watched.net.params.max_answers());
         assert_eq!(cap, usize::from(threshold - 1 - faulty));
-        let view = |complaining: u32| (0..servers).map(move |server| (server, complaining >> server & 1 == 1));
+        let view =
+            |complaining: u32| (0..servers).map(move |server| (server, complaining >> server & 1 == 1));
         let subsets = 1u32 << servers;
         // All that complain in one view, all that complain in the other.
         let most = (0..subsets * subsets).into_par_iter().map(|both| {
@@ -416,7 +444,8 @@ fn whatever_two_views_show_a_client_never_reveals_more_than_the_cap() {
             let mut most = 0;
             for deadline in deadlines {
                 let revealed = watched.show(&one_by_one, deadline);
-                let union: BTreeSet<u16> = view(first | second).filter(|(_, yes)| *yes).map(|(s, _)| s).collect();
+                let union: BTreeSet<u16> =
+                    view(first | second).filter(|(_, yes)| *yes).map(|(s, _)| s).collect();
                 assert!(revealed.is_subset(&union));
                 if deadline > shown / 2 && usize::try_from(first.count_ones()).unwrap() > cap {
                     assert!(revealed.is_empty(), "above the cap nothing is answered");

@@ -106,7 +106,8 @@ impl Encode for Checked {
     }
 
     fn encoded_len(&self) -> usize {
-        let complaint = |complaint: &Complaint| ClientId::LEN + EnvelopeDigest::LEN + 32 * complaint.path.len();
+        let complaint =
+            |complaint: &Complaint| ClientId::LEN + EnvelopeDigest::LEN + 32 * complaint.path.len();
         let complaints: usize = self.complaints.values().map(complaint).sum();
         HEADER_LEN + StatementContext::LEN + ServerId::LEN + 4 + complaints + Signature::LEN
     }

@@ -104,7 +104,8 @@ impl AnswerGuard {
         post: VerifiedPost,
         openings: Vec<FreshOpening>,
     ) -> Result<Self, GuardError> {
-        check_document(&params, &epoch).map_err(|error| GuardError::Document(CheckedFault::Document(error)))?;
+        check_document(&params, &epoch)
+            .map_err(|error| GuardError::Document(CheckedFault::Document(error)))?;
         let (servers, found) = (params.servers(), openings.len());
         if found != usize::from(servers) {
             return Err(GuardError::Openings { servers, found });

@@ -160,9 +160,7 @@ pub fn verify_checked(
     let server = checked.server();
     let unknown = CheckedFault::UnknownServer { server, servers: params.servers() };
     let known = epoch.server(server).filter(|_| server.0 < params.servers()).ok_or(unknown)?;
-    checked
-        .verify_signature(&known.identity)
-        .map_err(|source| CheckedFault::Signature { server, source })?;
+    checked.verify_signature(&known.identity).map_err(|source| CheckedFault::Signature { server, source })?;
     checked.context().check(params, session).map_err(|source| CheckedFault::Context { server, source })
 }
 

@@ -230,10 +230,7 @@ impl ProtocolParams {
     ///
     /// # Errors
     /// As [`setup_with_kahe_dims_full`](Self::setup_with_kahe_dims_full).
-    pub fn setup_aggregated_mode(
-        deployment: Deployment,
-        dimensions: Dimensions,
-    ) -> Result<Self, SetupError> {
+    pub fn setup_aggregated_mode(deployment: Deployment, dimensions: Dimensions) -> Result<Self, SetupError> {
         Self::build(deployment, dimensions, Mode::Aggregated, None)
     }
 

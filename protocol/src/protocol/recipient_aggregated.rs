@@ -8,9 +8,9 @@
 use super::group::{
     GroupFault, PostSource, SumPart, check_group_claim, checked_statement, is_sum, sum_ciphertexts, sum_roots,
 };
+use super::judge::{Judged, judge};
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
-use super::judge::{Judged, judge};
 use super::recipient::{Culprit, RecipientError, Recovered, RejectReason, check_epoch, summed_key};
 use super::verify::{VerifyError, verify_server_sum};
 use crate::bulletin::{CanonicalSet, Epoch, GroupSum, ServerBulletinEntry, VerifiedPost, posts_digest};
@@ -256,9 +256,7 @@ pub fn recover_aggregated(
     let aggregators =
         culprits.into_iter().map(|(aggregator, fault)| AggregatorCulprit { aggregator, fault }).collect();
     match outcome {
-        Ok((recovered, unjudged)) => {
-            Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged })
-        }
+        Ok((recovered, unjudged)) => Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged }),
         Err(reason) => Err(NotRecovered { reason, aggregators, discarded }),
     }
 }
@@ -279,8 +277,8 @@ fn run<'g>(
     }
     check_epoch(params, epoch)?;
     for &client in canonical.clients() {
-        let post = checked_statement(params, session, client, totals.source)
-            .map_err(RecipientError::Rejected)?;
+        let post =
+            checked_statement(params, session, client, totals.source).map_err(RecipientError::Rejected)?;
         totals.statements.insert(client, post);
     }
     totals.admit(session, epoch, sums);

@@ -235,7 +235,13 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                     "servers of the epoch",
                     Truncated(2 * SERVER, 2 * SERVER - 1),
                 ),
-                ("cut in the number of lanes", Take(EPOCH - 1), EPOCH - 2, "number of lanes", Truncated(2, 1)),
+                (
+                    "cut in the number of lanes",
+                    Take(EPOCH - 1),
+                    EPOCH - 2,
+                    "number of lanes",
+                    Truncated(2, 1),
+                ),
                 ("one byte short", Take(EPOCH + 1), EPOCH, "number of aggregators", Truncated(2, 1)),
                 ("one lane of none", Put(EPOCH - 2, "0100"), EPOCH, "lanes of the epoch", Truncated(33, 2)),
                 (
@@ -279,13 +285,7 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                 ("cut in the members", Take(MEMBERS + 71), MEMBERS, "members", Truncated(72, 71)),
                 ("a member twice", Put(MEMBERS + 36, "00000000"), MEMBERS, "members", NotCanonical),
                 ("members out of order", Put(MEMBERS, "05000000"), MEMBERS, "members", NotCanonical),
-                (
-                    "root out of range",
-                    Put(MEMBERS + 72, "ffff01"),
-                    MEMBERS + 72,
-                    "root sum",
-                    OutOfRange,
-                ),
+                ("root out of range", Put(MEMBERS + 72, "ffff01"), MEMBERS + 72, "root sum", OutOfRange),
                 (
                     "no ciphertext",
                     Take(GROUP - 64 - 10_752),
@@ -334,7 +334,13 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
             "epoch#1",
             vec![
                 // What is read as the number of aggregators is the head of the third key: 0x03, 0x60.
-                ("two lanes of three", Put(EPOCH - 2, "0200"), EPOCH + 68, "aggregators of the epoch", Truncated(0x6003 * 33, 33)),
+                (
+                    "two lanes of three",
+                    Put(EPOCH - 2, "0200"),
+                    EPOCH + 68,
+                    "aggregators of the epoch",
+                    Truncated(0x6003 * 33, 33),
+                ),
                 ("lane key with tag 05", Put(EPOCH, "05"), EPOCH, "verifying key", OutOfRange),
                 ("cut in the last lane", Take(EPOCH + 98), EPOCH, "lanes of the epoch", Truncated(99, 98)),
             ],

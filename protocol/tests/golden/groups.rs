@@ -28,7 +28,8 @@ fn checked(round: &Round<'_>) -> Value {
     let case = |name: &str, server: u16, about: &[u32]| {
         let complaint = |client: &u32| {
             let mut inbox = round.inboxes[usize::from(server)].iter();
-            let (_, envelope) = inbox.find(|(post, _)| post.client().0 == *client).expect("a client that posted");
+            let (_, envelope) =
+                inbox.find(|(post, _)| post.client().0 == *client).expect("a client that posted");
             (ClientId(*client), Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
         };
         let key = round.net.server(ServerId(server)).signing_key();

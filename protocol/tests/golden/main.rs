@@ -10,7 +10,10 @@ mod groups;
 mod lanes;
 
 use data_encoding::HEXLOWER;
-use panetiere::bulletin::{Answer, CanonicalSet, Checked, ClientBulletinEntry, Envelope, Epoch, GroupSum, LaneBulletinEntry, LaneItem, PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedPost};
+use panetiere::bulletin::{
+    Answer, CanonicalSet, Checked, ClientBulletinEntry, Envelope, Epoch, GroupSum, LaneBulletinEntry,
+    LaneItem, PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
+};
 use panetiere::cs::{Commitment, FreshOpening};
 use panetiere::fault::Fault;
 use panetiere::kahe::{CiphertextSum, KaheError};
