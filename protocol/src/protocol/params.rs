@@ -357,6 +357,12 @@ impl ProtocolParams {
         self.dimensions.threshold - 1 - self.deployment.faulty
     }
 
+    /// Servers that have to have checked before a round is closed ahead of its deadline: min(S, t+f), of which t are
+    /// honest if there are as many. At the deadline, t are enough.
+    pub fn early_close(&self) -> u16 {
+        self.servers().min(self.threshold().saturating_add(self.faulty()))
+    }
+
     /// What should be known of these parameters before they are used.
     pub fn warnings(&self) -> Vec<SetupWarning> {
         let (threshold, faulty) = (self.threshold(), self.faulty());
@@ -554,16 +560,17 @@ mod tests {
             let deployment = Deployment { faulty, ..deployment(2, 3) };
             ProtocolParams::setup_with_threshold(deployment, servers, threshold)
         };
-        // S, t, f, and a_max = t - 1 - f worked out by hand; whether f liars can shut a client out.
-        for (servers, threshold, faulty, cap, warned) in [
-            (8, 6, 2, 3, false),
-            (8, 6, 3, 2, true),
-            (16, 14, 2, 11, false),
-            (1, 1, 0, 0, false),
-            (3, 2, 1, 0, true),
+        // S, t, f; a_max = t - 1 - f and min(S, t + f) worked out by hand; whether f liars can shut a client out.
+        for (servers, threshold, faulty, cap, close, warned) in [
+            (8, 6, 2, 3, 8, false),
+            (8, 6, 3, 2, 8, true),
+            (16, 10, 2, 7, 12, false),
+            (1, 1, 0, 0, 1, false),
+            (3, 2, 1, 0, 3, true),
         ] {
             let params = setup(servers, threshold, faulty).unwrap();
-            assert_eq!((params.max_answers(), params.warnings().len()), (cap, usize::from(warned)));
+            assert_eq!((params.max_answers(), params.early_close()), (cap, close));
+            assert_eq!(params.warnings().len(), usize::from(warned));
         }
         for (servers, threshold, faulty) in [(8, 6, 6), (8, 6, u16::MAX), (1, 1, 1)] {
             let refused = setup(servers, threshold, faulty).map(|_| ()).err();
