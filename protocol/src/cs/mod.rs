@@ -79,6 +79,11 @@ impl Fault for OpeningError {
 pub struct Commitment(Poly<Hvc, Coeff>);
 
 impl Commitment {
+    /// The sum of commitments: what summed openings open.
+    pub(crate) const fn of_sum(root: Poly<Hvc, Coeff>) -> Self {
+        Self(root)
+    }
+
     /// The root.
     pub const fn root(&self) -> &Poly<Hvc, Coeff> {
         &self.0

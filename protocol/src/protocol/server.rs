@@ -5,10 +5,11 @@
 //! many [`ServerRound`]s; the durable form of that rule, across crashes and restarts, is the host's.
 
 use super::client::envelope_context;
+use super::complaint::{AnswerFault, verify_answer};
 use super::params::ProtocolParams;
 use crate::bulletin::{
-    CanonicalSet, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim, VerifiedPost,
-    posts_digest,
+    Answer, CanonicalSet, Checked, Complaint, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry,
+    StatementContext, SumClaim, VerifiedPost, posts_digest,
 };
 use crate::cs::{FreshOpening, OpeningError, OpeningMemory, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
@@ -17,7 +18,7 @@ use crate::ids::{
     tagged_sha256,
 };
 use crate::pke::{self, OpenError};
-use crate::sig::SigningKey;
+use crate::sig::{SigningKey, VerifyingKey};
 use crate::wire::{DecodeError, DecodeWith};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -34,6 +35,7 @@ pub struct ServerIdentity {
     envelope_key: pke::PrivateKey,
     signing_key: SigningKey,
     answers: Mutex<BTreeMap<SessionId, SumClaim>>,
+    checked: Mutex<BTreeMap<SessionId, Checked>>,
 }
 
 impl ServerIdentity {
@@ -53,7 +55,8 @@ impl ServerIdentity {
         };
         match epoch.server(id).filter(own) {
             Some(_) => {
-                Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers: Mutex::default() })
+                let (answers, checked) = (Mutex::default(), Mutex::default());
+                Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers, checked })
             }
             None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
         }
@@ -72,6 +75,28 @@ impl ServerIdentity {
     /// What signs its sums.
     pub const fn signing_key(&self) -> &SigningKey {
         &self.signing_key
+    }
+
+    /// Signs what this server found wrong with a session's envelopes: once. Asked again, it gives the same object.
+    ///
+    /// # Errors
+    /// `AlreadyChecked` if this session was signed with other complaints.
+    pub fn sign_checked(
+        &self,
+        params: &ProtocolParams,
+        session: &SessionId,
+        complaints: BTreeMap<ClientId, Complaint>,
+    ) -> Result<Checked, ServerRoundError> {
+        let mut signed = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = signed.entry(*session).or_insert_with(|| {
+            let context = StatementContext::new(params, session);
+            Checked::sign(context, self.id, complaints.clone(), &self.signing_key)
+        });
+        if *checked.complaints() == complaints {
+            Ok(checked.clone())
+        } else {
+            Err(ServerRoundError::AlreadyChecked { server: self.id })
+        }
     }
 
     /// Takes down what is about to be answered, unless this session has another answer.
@@ -253,6 +278,12 @@ pub enum ServerRoundError {
         /// The set asked for.
         asked: SetDigest,
     },
+    /// This session's complaints are signed already, and are others.
+    #[error("server {server} has signed its complaints of this session, and they are others")]
+    AlreadyChecked {
+        /// The server.
+        server: ServerId,
+    },
     /// The set is smaller than the anonymity floor.
     #[error("a canonical set of {got} clients, the floor is {floor}")]
     BelowFloor {
@@ -285,6 +316,7 @@ impl Fault for ServerRoundError {
         match self {
             Self::AboveMax { .. } => "server_above_max",
             Self::AlreadyAnswered { .. } => "server_already_answered",
+            Self::AlreadyChecked { .. } => "server_already_checked",
             Self::BelowFloor { .. } => "server_below_floor",
             Self::Envelope(fault) => fault.code(),
             Self::MissingClient { .. } => "server_missing_client",
@@ -297,6 +329,7 @@ impl Fault for ServerRoundError {
             Self::Envelope(fault) => fault.attribution(),
             Self::AboveMax { .. }
             | Self::AlreadyAnswered { .. }
+            | Self::AlreadyChecked { .. }
             | Self::BelowFloor { .. }
             | Self::OtherPosts { .. } => Attribution::Operator,
             Self::MissingClient { .. } => Attribution::Nobody,
@@ -309,6 +342,7 @@ impl Fault for ServerRoundError {
             Self::MissingClient { .. } => Retry::SameRequest,
             Self::AboveMax { .. }
             | Self::AlreadyAnswered { .. }
+            | Self::AlreadyChecked { .. }
             | Self::BelowFloor { .. }
             | Self::OtherPosts { .. } => Retry::Never,
         }
@@ -359,9 +393,6 @@ fn unseal_in(
     }
     let published = identity.envelope_key.public_key();
     let expected = published.digest();
-    if envelope.key != expected {
-        return Err(EnvelopeFault::StaleKey { client, expected, found: envelope.key });
-    }
     let context = envelope_context(params, &statement.session, client, identity.id, *post.root());
     let blame = |fault: EnvelopeFault| {
         // Test data only: it need not be unpredictable, and a fixed seed keeps this function deterministic.
@@ -371,6 +402,9 @@ fn unseal_in(
             Err(source) => EnvelopeFault::SelfTest { server: identity.id, source },
         }
     };
+    if envelope.key != expected {
+        return Err(blame(EnvelopeFault::StaleKey { client, expected, found: envelope.key }));
+    }
     let bytes = pke::open(&identity.envelope_key, &context, &envelope.sealed)
         .map_err(|source| blame(EnvelopeFault::Unopenable { client, source }))?;
     let opening = FreshOpening::from_bytes_with(params.cs(), &bytes)
@@ -426,6 +460,25 @@ impl ServerRound {
         self.sum.add(self.memory.opening());
         self.received.insert(post.client(), (opening, *post.root()));
         Ok(())
+    }
+
+    /// Verifies and adds a client's answer to this server's complaint: it takes the place of the envelope.
+    ///
+    /// # Errors
+    /// As [`verify_answer`]; `WrongServer` for an answer to another server; `NotTaken` for what
+    /// [`receive`](Self::receive) refuses. The sum is then unchanged.
+    pub fn receive_answer(
+        &mut self,
+        key: &VerifyingKey,
+        post: &VerifiedPost,
+        answer: &Answer,
+    ) -> Result<(), AnswerFault> {
+        let (expected, found) = (self.identity.id, answer.server());
+        if found != expected {
+            return Err(AnswerFault::WrongServer { expected, found });
+        }
+        let verified = verify_answer(&self.params, &self.session, key, post, answer)?;
+        self.add(post, Ok(verified)).map_err(AnswerFault::NotTaken)
     }
 
     /// Adds an envelope that [`unseal_opening`] has opened and verified.
