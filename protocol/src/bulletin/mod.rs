@@ -15,7 +15,7 @@ pub(crate) use delivery::readdress;
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
 pub use lane_item::LaneItem;
-pub use lane_sum::{LaneBulletinEntry, LaneClaim, LanePurpose};
+pub use lane_sum::{LaneBulletinEntry, LaneClaim, LanePurpose, SignedLaneClaim};
 pub use post::{
     ClientBulletinEntry, Mode, PostHead, PostStatement, PostView, SignedPost, StatementError, VerifiedPost,
 };

@@ -44,7 +44,7 @@ impl SignedSum for ServerBulletinEntry {
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
-        self.claim() == other.claim() && self.opening() == other.opening()
+        Self::says_the_same(self, other)
     }
 
     fn double(server: ServerId) -> VerifyError {
