@@ -132,7 +132,9 @@ impl Charge {
             Self::BadShare(accused, body, path) => {
                 accused.encode(out);
                 body.encode(out);
-                out.push(u8::try_from(path.len()).expect("a path of at most 255 hashes: cut when it was built"));
+                out.push(
+                    u8::try_from(path.len()).expect("a path of at most 255 hashes: cut when it was built"),
+                );
                 path.iter().for_each(|hash| out.extend_from_slice(hash));
             }
             Self::DoubleLaneSum(sums) => sums.iter().for_each(|sum| sum.encode(out)),

@@ -99,7 +99,9 @@ impl Excerpt {
 
     fn subtree(&self, tree: Range<u64>, hashes: &mut std::slice::Iter<'_, ChainingValue>) -> ChainingValue {
         match part(&self.range(), &tree) {
-            Part::Beside => *hashes.next().expect("as many hashes as subtrees beside: counted when it was read"),
+            Part::Beside => {
+                *hashes.next().expect("as many hashes as subtrees beside: counted when it was read")
+            }
             Part::Inside => chaining_value(&self.bytes[within(&tree, self.start)], tree.start),
             Part::Split(left, right) => {
                 let left = self.subtree(left, hashes);
@@ -216,7 +218,8 @@ mod tests {
         for total in (1..12 * 1024).map(|at: u64| at) {
             let mut edited = end.clone();
             edited[..8].copy_from_slice(&total.to_le_bytes());
-            let lie = decode(&edited).is_ok_and(|excerpt| excerpt.reaches_end() && excerpt.digest() == expected);
+            let lie =
+                decode(&edited).is_ok_and(|excerpt| excerpt.reaches_end() && excerpt.digest() == expected);
             assert_eq!(lie, total == 9 * 1024 + 100, "a length of {total}");
         }
     }

@@ -26,9 +26,7 @@ mod verify;
 
 pub use verdict::{Acquittal, EvidenceError, Finding, Outcome, Verdict};
 
-use crate::bulletin::{
-    CanonicalSet, Epoch, LaneBulletinEntry, LaneItem, ServerBulletinEntry, SignedPost,
-};
+use crate::bulletin::{CanonicalSet, Epoch, LaneBulletinEntry, LaneItem, ServerBulletinEntry, SignedPost};
 use crate::cs::Commitment;
 use crate::ids::ClientId;
 use crate::protocol::ProtocolParams;
@@ -102,8 +100,12 @@ impl Kind {
             Self::DoubleServerSum => {
                 "the server's signatures, and whether its two sums of one session are the same"
             }
-            Self::DoubleLaneSum => "the lane's signatures, and whether its two sums of one place are the same",
-            Self::DoublePost => "the client's signatures, and whether its two posts of one session are the same",
+            Self::DoubleLaneSum => {
+                "the lane's signatures, and whether its two sums of one place are the same"
+            }
+            Self::DoublePost => {
+                "the client's signatures, and whether its two posts of one session are the same"
+            }
             Self::BadShare => {
                 "the client's signature, that it covers the item, and whether the item's share opens the client's share root"
             }

@@ -7,16 +7,16 @@ use super::charge::{Accused, Body, Charge, Opened};
 use super::excerpt::Excerpt;
 use super::{Acquittal, Evidence, EvidenceError, Finding, Outcome, Verdict};
 use crate::bulletin::{
-    Epoch, LaneBulletinEntry, LaneClaim, LaneItem, LanePurpose, ServerBulletinEntry,
-    SignedLaneClaim, SignedPost, StatementError, SumClaim, VerifiedPost, posts_digest,
+    Epoch, LaneBulletinEntry, LaneClaim, LaneItem, LanePurpose, ServerBulletinEntry, SignedLaneClaim,
+    SignedPost, StatementError, SumClaim, VerifiedPost, posts_digest,
 };
 use crate::cs::Commitment;
 use crate::fault::Attribution;
 use crate::ids::{PostsDigest, RootDigest, SessionId};
 use crate::kahe::KaheError;
 use crate::protocol::{
-    ItemFault, LanePlace, LaneVerifyError, PostFault, ProtocolParams, RebuildError, VerifyError, rebuild_item,
-    verify_item, verify_lane_sum, verify_server_sum,
+    ItemFault, LanePlace, LaneVerifyError, PostFault, ProtocolParams, RebuildError, VerifyError,
+    rebuild_item, verify_item, verify_lane_sum, verify_server_sum,
 };
 use crate::share_commitment::ShareCommitment;
 use crate::wire::{DecodeError, DecodeErrorKind, DecodeWith};
@@ -99,7 +99,9 @@ impl Court<'_> {
         let verified = verify_server_sum(self.params, &session, self.epoch, set, &posts, &sum, &entry);
         let outcome = match verified {
             Ok(_) => Outcome::Acquits(Acquittal::Holds),
-            Err(error @ VerifyError::InvalidServerOpening { .. }) => Outcome::Convicts(Finding::Server(error)),
+            Err(error @ VerifyError::InvalidServerOpening { .. }) => {
+                Outcome::Convicts(Finding::Server(error))
+            }
             Err(error) => not_proven(Finding::Server(error)),
         };
         Ok((Attribution::Server(server), session, outcome))
@@ -209,7 +211,8 @@ impl Court<'_> {
         let judged = || -> Result<Outcome, StatementError> {
             first.check(self.params, &session, key)?;
             other.check_signature(key)?;
-            let place = |post: &SignedPost| (post.claim().deployment, post.claim().session, post.claim().client);
+            let place =
+                |post: &SignedPost| (post.claim().deployment, post.claim().session, post.claim().client);
             Ok(if place(first) != place(other) {
                 Outcome::Acquits(Acquittal::Elsewhere)
             } else if first.claim() == other.claim() {
@@ -307,4 +310,3 @@ impl Court<'_> {
         })
     }
 }
-

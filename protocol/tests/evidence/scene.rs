@@ -280,16 +280,23 @@ pub fn innocent() -> Vec<Row> {
     let lane_terms = |params, epoch| {
         Evidence::not_a_codeword(params, epoch, &key(c, CLIENT), &C.sent[1].post.signed, &C.sent[1].items)
     };
-    let wide = |params, epoch| {
-        Evidence::bad_share(params, epoch, &key(c, CLIENT), &C.sent[1].post.signed, item)
-    };
+    let wide =
+        |params, epoch| Evidence::bad_share(params, epoch, &key(c, CLIENT), &C.sent[1].post.signed, item);
     let (honest, nobody) = ("evidence_holds", Attribution::Nobody);
     let row = |name, evidence, code| Row { name, evidence, convicted: nobody, code };
     vec![
         row("an honest sum", opening(&d.params, &d.epoch, &D.sums[1], &all, &D.sent), honest),
-        row("without a client", opening(&d.params, &d.epoch, &D.sums[1], &d.all_but(CLIENT), &others), "sum_set"),
+        row(
+            "without a client",
+            opening(&d.params, &d.epoch, &D.sums[1], &d.all_but(CLIENT), &others),
+            "sum_set",
+        ),
         row("with other posts", opening(&d.params, &d.epoch, &D.sums[1], &all, &later), "sum_posts"),
-        row("under another document", opening(&epoch.params, &epoch.epoch, &D.sums[1], &all, &D.sent), "sum_epoch"),
+        row(
+            "under another document",
+            opening(&epoch.params, &epoch.epoch, &D.sums[1], &all, &D.sent),
+            "sum_epoch",
+        ),
         row("under other terms", opening(&shape.params, &d.epoch, &D.sums[1], &all, &D.sent), "sum_crs"),
         row("a sum twice", two([&D.sums[1], &D.sums[1]]), "evidence_same"),
         row("two servers", two([&D.sums[1], &D.sums[2]]), "sum_signature"),
@@ -304,10 +311,18 @@ pub fn innocent() -> Vec<Row> {
         row("two lanes", two_lanes([&C.sums[2], &C.sums[1]]), "lane_sum_signature"),
         row("a post twice", posts(&key(d, CLIENT), [post(1), post(1)]), "evidence_same"),
         row("two clients", posts(&key(d, CLIENT), [post(1), post(2)]), "statement_signature"),
-        row("two sessions of a client", posts(&key(d, CLIENT), [post(1), &later[1].post.head.signed]), "evidence_elsewhere"),
+        row(
+            "two sessions of a client",
+            posts(&key(d, CLIENT), [post(1), &later[1].post.head.signed]),
+            "evidence_elsewhere",
+        ),
         row("an honest item", share(1, item, CLIENT), honest),
         row("a damaged item", share(1, &damaged, CLIENT), "item_not_in_post"),
-        row("another lane's item", share(1, &LaneItem { lane: NodeId(1), ..item.clone() }, CLIENT), "item_not_in_post"),
+        row(
+            "another lane's item",
+            share(1, &LaneItem { lane: NodeId(1), ..item.clone() }, CLIENT),
+            "item_not_in_post",
+        ),
         row("another client's item", share(2, item, ClientId(2)), "item_not_in_post"),
         row("an item under another shape", wide(&lane_shape.params, &c.epoch), "statement_crs"),
         row("honest items", codeword(1, &C.sent[1].items), honest),
