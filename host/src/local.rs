@@ -85,6 +85,8 @@ impl LocalRound {
             set: shape.set,
             min_clients: shape.min_clients,
             max_clients: shape.set.rho_max,
+            // Those that may be missing, as long as they cannot shut a client out.
+            faulty: (shape.servers - shape.threshold).min((shape.threshold - 1) / 2),
             kernels: shape.kernels,
         };
         let dimensions = Dimensions::for_channel(&channel, shape.servers, shape.threshold);

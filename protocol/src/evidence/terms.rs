@@ -68,6 +68,7 @@ impl Terms {
             epoch: epoch.digest(),
             set,
             min_clients: 2,
+            faulty: 0,
             max_clients: ProtocolParams::admissible_clients(set, self.dimensions),
             kernels,
         };
