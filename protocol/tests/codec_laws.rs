@@ -486,7 +486,7 @@ fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
     let parse_evidence: Parse = |bytes| Evidence::from_bytes(bytes).err();
     let evidence = |len: u32| {
         let bytes = charges()[2].to_bytes();
-        let at = 4 + 1 + 11 + NET.epoch.to_bytes().len();
+        let at = 4 + 1 + 13 + NET.epoch.to_bytes().len();
         [&bytes[..at], &len.to_le_bytes(), &bytes[at + 4..at + 300]].concat()
     };
     let parse_set: Parse = |bytes| CanonicalSet::from_bytes(bytes).err();

@@ -2,7 +2,7 @@
 
 use super::excerpt::Excerpt;
 use super::{Evidence, Kind};
-use crate::bulletin::{CanonicalSet, SignedLaneClaim, SignedPost};
+use crate::bulletin::{CanonicalSet, PostStatement, SignedGroupClaim, SignedLaneClaim, SignedPost};
 use crate::ids::NodeId;
 use crate::sig::VerifyingKey;
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader};
@@ -33,12 +33,33 @@ pub(super) struct Body {
     pub body: Vec<u8>,
 }
 
+/// A group's sum without its megabytes, and the statements that it names.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Group {
+    pub signed: SignedGroupClaim,
+    /// One a member, in the order of the claim.
+    pub statements: Vec<PostStatement>,
+    pub part: GroupPart,
+}
+
+/// Where a group's sum is wrong.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum GroupPart {
+    /// The packed root that is claimed, and those of the members.
+    Root { sum: Vec<u8>, roots: Vec<u8> },
+    /// One polynomial of the ciphertext that is claimed, and of those of the members: of none if that of the claim is
+    /// wrong by itself.
+    Ciphertext { poly: u32, sum: Excerpt, members: Vec<Excerpt> },
+}
+
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Charge {
     BadCiphertext(Accused, Option<Excerpt>),
+    BadGroup(Box<Group>),
     BadLane(Opened),
     BadOpening(Opened),
     BadShare(Accused, Body, Vec<[u8; 32]>),
+    DoubleGroupSum(Box<[SignedGroupClaim; 2]>),
     DoubleLaneSum(Box<[SignedLaneClaim; 2]>),
     DoublePost(Accused, SignedPost),
     DoubleServerSum([Vec<u8>; 2]),
@@ -107,13 +128,70 @@ impl Body {
     }
 }
 
+impl Group {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.signed.encode(out);
+        self.statements.iter().for_each(|statement| statement.encode(out));
+        match &self.part {
+            GroupPart::Root { sum, roots } => {
+                out.push(1);
+                out.extend_from_slice(sum);
+                out.extend_from_slice(roots);
+            }
+            GroupPart::Ciphertext { poly, sum, members } => {
+                // Without the members' polynomials, or with all of them.
+                out.push(if members.is_empty() { 2 } else { 3 });
+                out.extend_from_slice(&poly.to_le_bytes());
+                sum.encode(out);
+                members.iter().for_each(|member| member.encode(out));
+            }
+        }
+    }
+
+    fn encoded_len(&self) -> usize {
+        let statements: usize = self.statements.iter().map(PostStatement::encoded_len).sum();
+        let part = match &self.part {
+            GroupPart::Root { sum, roots } => sum.len() + roots.len(),
+            GroupPart::Ciphertext { sum, members, .. } => {
+                4 + sum.encoded_len() + members.iter().map(Excerpt::encoded_len).sum::<usize>()
+            }
+        };
+        self.signed.encoded_len() + statements + 1 + part
+    }
+
+    fn decode(bits: u32, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let signed = SignedGroupClaim::decode(reader)?;
+        let count = signed.claim().members.len();
+        let statements: Vec<_> =
+            (0..count).map(|_| PostStatement::decode(reader)).collect::<Result<_, _>>()?;
+        let unknown = reader.fault("part of a group's sum", DecodeErrorKind::OutOfRange);
+        let part = match reader.u8("part of a group's sum")? {
+            1 => {
+                let sum = reader.take(packed_len(bits), "root sum")?.to_vec();
+                let need = packed_len(bits).saturating_mul(count);
+                GroupPart::Root { sum, roots: reader.take(need, "commitment roots")?.to_vec() }
+            }
+            with_members @ (2 | 3) => {
+                let (poly, sum) = (reader.u32("number of a polynomial")?, Excerpt::decode(reader)?);
+                let count = if with_members == 3 { count } else { 0 };
+                let members = (0..count).map(|_| Excerpt::decode(reader)).collect::<Result<_, _>>()?;
+                GroupPart::Ciphertext { poly, sum, members }
+            }
+            _ => return Err(unknown),
+        };
+        Ok(Self { signed, statements, part })
+    }
+}
+
 impl Charge {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::BadCiphertext(..) => Kind::BadCiphertext,
+            Self::BadGroup(_) => Kind::BadGroup,
             Self::BadLane(_) => Kind::BadLane,
             Self::BadOpening(_) => Kind::BadOpening,
             Self::BadShare(..) => Kind::BadShare,
+            Self::DoubleGroupSum(_) => Kind::DoubleGroupSum,
             Self::DoubleLaneSum(_) => Kind::DoubleLaneSum,
             Self::DoublePost(..) => Kind::DoublePost,
             Self::DoubleServerSum(_) => Kind::DoubleServerSum,
@@ -137,6 +215,8 @@ impl Charge {
                 );
                 path.iter().for_each(|hash| out.extend_from_slice(hash));
             }
+            Self::BadGroup(group) => group.encode(out),
+            Self::DoubleGroupSum(sums) => sums.iter().for_each(|sum| sum.encode(out)),
             Self::DoubleLaneSum(sums) => sums.iter().for_each(|sum| sum.encode(out)),
             Self::DoublePost(accused, other) => {
                 accused.encode(out);
@@ -161,6 +241,8 @@ impl Charge {
             Self::BadShare(accused, body, path) => {
                 accused.encoded_len() + body.encoded_len() + 1 + 32 * path.len()
             }
+            Self::BadGroup(group) => group.encoded_len(),
+            Self::DoubleGroupSum(sums) => sums.iter().map(SignedGroupClaim::encoded_len).sum(),
             Self::DoubleLaneSum(sums) => sums.iter().map(SignedLaneClaim::encoded_len).sum(),
             Self::DoublePost(accused, other) => accused.encoded_len() + other.encoded_len(),
             Self::DoubleServerSum(sums) => sums.iter().map(|sum| 4 + sum.len()).sum(),
@@ -182,6 +264,7 @@ impl Charge {
                 };
                 Self::BadCiphertext(accused, excerpt)
             }
+            Kind::BadGroup => Self::BadGroup(Box::new(Group::decode(set.hvc_bits, reader)?)),
             Kind::BadLane => Self::BadLane(Opened::decode(set.lane_bits, reader)?),
             Kind::BadOpening => Self::BadOpening(Opened::decode(set.hvc_bits, reader)?),
             Kind::BadShare => {
@@ -189,6 +272,10 @@ impl Charge {
                 let hashes = usize::from(reader.u8("hashes of a path")?);
                 let path = reader.take(32 * hashes, "inclusion path")?.as_chunks().0.to_vec();
                 Self::BadShare(accused, body, path)
+            }
+            Kind::DoubleGroupSum => {
+                let sums = [SignedGroupClaim::decode(reader)?, SignedGroupClaim::decode(reader)?];
+                Self::DoubleGroupSum(Box::new(sums))
             }
             Kind::DoubleLaneSum => {
                 let sums = [SignedLaneClaim::decode(reader)?, SignedLaneClaim::decode(reader)?];

@@ -20,20 +20,23 @@
 
 mod charge;
 mod excerpt;
+mod group;
 mod terms;
 mod verdict;
 mod verify;
 
 pub use verdict::{Acquittal, EvidenceError, Finding, Outcome, Verdict};
 
-use crate::bulletin::{CanonicalSet, Epoch, LaneBulletinEntry, LaneItem, ServerBulletinEntry, SignedPost};
+use crate::bulletin::{
+    CanonicalSet, Epoch, GroupSum, LaneBulletinEntry, LaneItem, ServerBulletinEntry, SignedPost,
+};
 use crate::cs::Commitment;
 use crate::ids::ClientId;
-use crate::protocol::ProtocolParams;
+use crate::protocol::{PostSource, ProtocolParams, RejectReason, SumPart};
 use crate::share_commitment::ShareCommitment;
 use crate::sig::VerifyingKey;
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
-use charge::{Accused, Body, Charge, Opened};
+use charge::{Accused, Body, Charge, Group, GroupPart, Opened};
 use excerpt::Excerpt;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,10 +51,14 @@ pub enum Kind {
     BadOpening = 1,
     /// A lane's sum does not open the sum of the share roots that it names.
     BadLane = 2,
+    /// An aggregator's sum is not that of the posts that it names.
+    BadGroup = 3,
     /// A server signed two different sums for one session.
     DoubleServerSum = 4,
     /// A lane signed two different sums for one place.
     DoubleLaneSum = 5,
+    /// An aggregator signed two different sums of the same posts.
+    DoubleGroupSum = 6,
     /// A client signed two different posts for one session.
     DoublePost = 7,
     /// A client signed a lane item whose share does not open its own root.
@@ -63,11 +70,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::BadOpening,
         Self::BadLane,
+        Self::BadGroup,
         Self::DoubleServerSum,
         Self::DoubleLaneSum,
+        Self::DoubleGroupSum,
         Self::DoublePost,
         Self::BadShare,
         Self::NotACodeword,
@@ -79,6 +88,8 @@ impl Kind {
         match self {
             Self::BadOpening => "bad-opening",
             Self::BadLane => "bad-lane",
+            Self::BadGroup => "bad-group",
+            Self::DoubleGroupSum => "double-group-sum",
             Self::DoubleServerSum => "double-server-sum",
             Self::DoubleLaneSum => "double-lane-sum",
             Self::DoublePost => "double-post",
@@ -96,6 +107,12 @@ impl Kind {
             }
             Self::BadLane => {
                 "the lane's signature, that the share roots are those its claim names, and whether its opening opens their sum"
+            }
+            Self::BadGroup => {
+                "the aggregator's signature, that statements, roots or polynomials are those that it names, and whether they add up to its sum"
+            }
+            Self::DoubleGroupSum => {
+                "the aggregator's signatures, and whether its two sums of the same posts are the same"
             }
             Self::DoubleServerSum => {
                 "the server's signatures, and whether its two sums of one session are the same"
@@ -185,6 +202,44 @@ impl Evidence {
         Self::new(params, epoch, Charge::DoubleLaneSum(Box::new(sums)))
     }
 
+    /// Against an aggregator: two of its sums, without roots and ciphertexts.
+    pub fn double_group_sum(params: &ProtocolParams, epoch: &Epoch, sums: [&GroupSum; 2]) -> Self {
+        let sums = sums.map(|sum| sum.signed().clone());
+        Self::new(params, epoch, Charge::DoubleGroupSum(Box::new(sums)))
+    }
+
+    /// Against an aggregator: its sum, held against its members' posts. Of the ciphertexts, the first polynomial goes in
+    /// that is no sum; the first of all if each one is.
+    ///
+    /// # Errors
+    /// If a member's post is not at hand, or what is delivered for it is not what the aggregator summed.
+    pub fn bad_group(
+        params: &ProtocolParams,
+        epoch: &Epoch,
+        sum: &GroupSum,
+        part: SumPart,
+        source: &mut impl PostSource,
+    ) -> Result<Self, RejectReason> {
+        let mut statements = Vec::new();
+        for &client in sum.claim().members.keys() {
+            let (_, signed) = source.statement(client).ok_or(RejectReason::PostMissing { client })?;
+            statements.push(signed.claim().clone());
+        }
+        let part = match part {
+            SumPart::Root => {
+                let mut roots = Vec::new();
+                for &client in sum.claim().members.keys() {
+                    let root = source.commitment(client).ok_or(RejectReason::PostMissing { client })?;
+                    roots.extend(root.to_bytes(params.lattice()));
+                }
+                GroupPart::Root { sum: sum.root().to_bytes(params.lattice()), roots }
+            }
+            SumPart::Ciphertext => group::ciphertext(params, sum, source)?,
+        };
+        let group = Group { signed: sum.signed().clone(), statements, part };
+        Ok(Self::new(params, epoch, Charge::BadGroup(Box::new(group))))
+    }
+
     /// Against a client: two of its statements. `key` is its admitted key.
     pub fn double_post(
         params: &ProtocolParams,
@@ -270,8 +325,10 @@ impl Evidence {
             | Charge::BadShare(accused, ..)
             | Charge::DoublePost(accused, _)
             | Charge::NotACodeword(accused, _) => Some((accused.signed.claim().client, &accused.key)),
-            Charge::BadLane(_)
+            Charge::BadGroup(_)
+            | Charge::BadLane(_)
             | Charge::BadOpening(_)
+            | Charge::DoubleGroupSum(_)
             | Charge::DoubleLaneSum(_)
             | Charge::DoubleServerSum(_) => None,
         }

@@ -38,6 +38,7 @@ pub(super) struct Terms {
     set: Set,
     mode: Mode,
     dimensions: Dimensions,
+    faulty: u16,
     lanes: Option<LaneShape>,
 }
 
@@ -47,6 +48,7 @@ impl Terms {
             set: Set::of(params.set()),
             mode: params.mode(),
             dimensions: params.dimensions(),
+            faulty: params.faulty(),
             lanes: params.lanes(),
         }
     }
@@ -68,7 +70,7 @@ impl Terms {
             epoch: epoch.digest(),
             set,
             min_clients: 2,
-            faulty: 0,
+            faulty: self.faulty,
             max_clients: ProtocolParams::admissible_clients(set, self.dimensions),
             kernels,
         };
@@ -84,6 +86,7 @@ impl Terms {
         out.extend_from_slice(&[self.set as u8, self.mode as u8]);
         out.extend_from_slice(&servers.to_le_bytes());
         out.extend_from_slice(&threshold.to_le_bytes());
+        out.extend_from_slice(&self.faulty.to_le_bytes());
         out.extend_from_slice(&polys.to_le_bytes());
         out.push(match plaintext {
             Plaintext::PowerOfTwo => 1,
@@ -97,7 +100,7 @@ impl Terms {
 
     pub const fn encoded_len(&self) -> usize {
         let lanes = if self.lanes.is_some() { 2 + 2 } else { 0 };
-        1 + 1 + 2 + 2 + 4 + 1 + lanes
+        1 + 1 + 2 + 2 + 2 + 4 + 1 + lanes
     }
 
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -109,6 +112,7 @@ impl Terms {
         };
         let mode = Mode::read(reader)?;
         let (servers, threshold) = (reader.u16("number of servers")?, reader.u16("threshold")?);
+        let faulty = reader.u16("faulty servers")?;
         let polys = reader.u32("number of polynomials")?;
         let unknown = reader.fault("plaintext modulus", DecodeErrorKind::OutOfRange);
         let plaintext = match reader.u8("plaintext modulus")? {
@@ -124,6 +128,6 @@ impl Terms {
             Mode::Direct | Mode::Aggregated => None,
         };
         let dimensions = Dimensions { servers, threshold, polys, plaintext };
-        Ok(Self { set, mode, dimensions, lanes })
+        Ok(Self { set, mode, dimensions, faulty, lanes })
     }
 }

@@ -3,7 +3,9 @@
 use super::Kind;
 use crate::fault::{Attribution, Fault};
 use crate::ids::{ClientId, SessionId};
-use crate::protocol::{ItemFault, LaneVerifyError, PostFault, RebuildError, SetupError, VerifyError};
+use crate::protocol::{
+    GroupFault, ItemFault, LaneVerifyError, PostFault, RebuildError, SetupError, VerifyError,
+};
 use crate::wire::DecodeError;
 
 /// Bytes are no evidence: nothing can be said about anybody.
@@ -47,6 +49,9 @@ pub enum Finding {
         /// The client.
         client: ClientId,
     },
+    /// About an aggregator's sum.
+    #[error(transparent)]
+    Group(GroupFault),
     /// About a lane item.
     #[error(transparent)]
     Item(ItemFault),
@@ -68,6 +73,7 @@ impl Fault for Finding {
     fn code(&self) -> &'static str {
         match self {
             Self::DoublePost { .. } => "post_double",
+            Self::Group(fault) => fault.code(),
             Self::Item(fault) => fault.code(),
             Self::Lane(error) => error.code(),
             Self::Post(fault) => fault.code(),
@@ -79,6 +85,7 @@ impl Fault for Finding {
     fn attribution(&self) -> Attribution {
         match self {
             Self::DoublePost { client } => Attribution::Client(*client),
+            Self::Group(fault) => fault.attribution(),
             Self::Item(fault) => fault.attribution(),
             Self::Lane(error) => error.attribution(),
             Self::Post(fault) => fault.attribution(),
@@ -102,8 +109,8 @@ pub enum Acquittal {
     /// tell.
     #[error("not proven against the accused")]
     NotProven(#[source] Finding),
-    /// The excerpt is of another body than the one that the accused signed.
-    #[error("the excerpt is of no body that the accused signed")]
+    /// A body, or a piece of one, is another than the one that the accused signed or named.
+    #[error("a body or a piece of one is not what the accused signed")]
     NotSigned,
     /// One statement, twice.
     #[error("both are the same statement")]

@@ -3,20 +3,20 @@
 //! Everything about the accused is taken from what it signed: a claim or statement names the epoch's document and the
 //! digest of the public parameters, so the document and the terms beside it are either those or lead to an acquittal.
 
-use super::charge::{Accused, Body, Charge, Opened};
+use super::charge::{Accused, Body, Charge, Group, GroupPart, Opened};
 use super::excerpt::Excerpt;
 use super::{Acquittal, Evidence, EvidenceError, Finding, Outcome, Verdict};
 use crate::bulletin::{
-    Epoch, LaneBulletinEntry, LaneClaim, LaneItem, LanePurpose, ServerBulletinEntry, SignedLaneClaim,
-    SignedPost, StatementError, SumClaim, VerifiedPost, posts_digest,
+    Epoch, LaneBulletinEntry, LaneClaim, LaneItem, LanePurpose, ServerBulletinEntry, SignedGroupClaim,
+    SignedLaneClaim, SignedPost, StatementError, SumClaim, VerifiedPost, posts_digest,
 };
 use crate::cs::Commitment;
 use crate::fault::Attribution;
 use crate::ids::{PostsDigest, RootDigest, SessionId};
 use crate::kahe::KaheError;
 use crate::protocol::{
-    ItemFault, LanePlace, LaneVerifyError, PostFault, ProtocolParams, RebuildError, VerifyError,
-    rebuild_item, verify_item, verify_lane_sum, verify_server_sum,
+    GroupFault, ItemFault, LanePlace, LaneVerifyError, PostFault, ProtocolParams, RebuildError, SumPart,
+    VerifyError, check_group_context, rebuild_item, verify_item, verify_lane_sum, verify_server_sum,
 };
 use crate::share_commitment::ShareCommitment;
 use crate::wire::{DecodeError, DecodeErrorKind, DecodeWith};
@@ -40,9 +40,11 @@ impl Evidence {
         let court = Court { params: &params, epoch: &self.epoch };
         let (accused, session, outcome) = match &self.charge {
             Charge::BadCiphertext(accused, excerpt) => court.ciphertext(accused, excerpt.as_ref()),
+            Charge::BadGroup(group) => court.group(group)?,
             Charge::BadLane(opened) => court.lane_opening(opened)?,
             Charge::BadOpening(opened) => court.server_opening(opened)?,
             Charge::BadShare(accused, body, path) => court.share(accused, body, path),
+            Charge::DoubleGroupSum(sums) => court.group_sums(sums),
             Charge::DoubleLaneSum(sums) => court.lane_sums(sums),
             Charge::DoublePost(accused, other) => court.posts(accused, other),
             Charge::DoubleServerSum(sums) => court.server_sums(sums)?,
@@ -223,6 +225,114 @@ impl Court<'_> {
         };
         let outcome = judged().unwrap_or_else(|error| not_proven(Finding::Post(PostFault::Statement(error))));
         (Attribution::Client(client), session, outcome)
+    }
+
+    fn group_sums(&self, sums: &[SignedGroupClaim; 2]) -> Judgement {
+        let [first, second] = sums;
+        let aggregator = first.claim().aggregator;
+        let judged = || -> Result<Outcome, GroupFault> {
+            check_group_context(self.params, &first.claim().session, self.epoch, first)?;
+            check_group_context(self.params, &first.claim().session, self.epoch, second)?;
+            // An aggregator is told whom to sum. Of the same posts there is one sum.
+            Ok(if first.says_the_same(second) {
+                Outcome::Acquits(Acquittal::Same)
+            } else if first.claim() == second.claim() {
+                Outcome::Convicts(Finding::Group(GroupFault::DoubleSum { aggregator }))
+            } else {
+                Outcome::Acquits(Acquittal::Elsewhere)
+            })
+        };
+        let outcome = judged().unwrap_or_else(|fault| not_proven(Finding::Group(fault)));
+        (Attribution::Aggregator(aggregator), first.claim().session, outcome)
+    }
+
+    fn group(&self, group: &Group) -> Result<Judgement, EvidenceError> {
+        let claim = group.signed.claim();
+        let (aggregator, session) = (claim.aggregator, claim.session);
+        let mut named = claim.members.iter().zip(&group.statements);
+        let other = named.find(|((client, digest), statement)| {
+            statement.client != **client || statement.digest() != **digest
+        });
+        let outcome =
+            if let Err(fault) = check_group_context(self.params, &session, self.epoch, &group.signed) {
+                not_proven(Finding::Group(fault))
+            } else if let Some(((&client, _), _)) = other {
+                not_proven(Finding::Group(GroupFault::WrongPosts { aggregator, client }))
+            } else {
+                match &group.part {
+                    GroupPart::Root { sum, roots } => self.group_root(group, sum, roots)?,
+                    GroupPart::Ciphertext { poly, sum, members } => {
+                        self.group_ciphertext(group, *poly, sum, members)
+                    }
+                }
+            };
+        Ok((Attribution::Aggregator(aggregator), session, outcome))
+    }
+
+    fn group_root(&self, group: &Group, sum: &[u8], roots: &[u8]) -> Result<Outcome, EvidenceError> {
+        let lattice = self.params.lattice();
+        let parse = |at: usize, bytes: &[u8]| {
+            let (offset, kind) = (at * lattice.hvc().packed_len(), DecodeErrorKind::OutOfRange);
+            let source = DecodeError { offset, what: "commitment root", kind };
+            let part = "list of roots";
+            Commitment::from_bytes(lattice, bytes).map_err(|_| EvidenceError::Part { part, source })
+        };
+        let claimed = parse(0, sum)?;
+        let (mut total, mut signed) = (Poly::zero(), true);
+        let members = roots.chunks_exact(lattice.hvc().packed_len()).zip(&group.statements);
+        for (at, (bytes, statement)) in members.enumerate() {
+            let root = parse(at, bytes)?;
+            signed &= statement.roots.first() == Some(&root.digest(lattice));
+            lattice.hvc().add_assign(&mut total, root.root());
+        }
+        let aggregator = group.signed.claim().aggregator;
+        Ok(if !signed || claimed.digest(lattice) != group.signed.digests().0 {
+            Outcome::Acquits(Acquittal::NotSigned)
+        } else if total == *claimed.root() {
+            Outcome::Acquits(Acquittal::Holds)
+        } else {
+            let part = SumPart::Root;
+            Outcome::Convicts(Finding::Group(GroupFault::WrongSum { aggregator, part }))
+        })
+    }
+
+    fn group_ciphertext(&self, group: &Group, poly: u32, sum: &Excerpt, members: &[Excerpt]) -> Outcome {
+        let aggregator = group.signed.claim().aggregator;
+        let wire = &self.params.lattice().wire;
+        let place = |at: usize| u64::try_from(at).expect("a length fits 64 bits");
+        let (len, number) = (place(wire.packed_len()), u64::from(poly));
+        let range = number * len..(number + 1) * len;
+        let pieces: Option<Vec<&[u8]>> =
+            std::iter::once(sum).chain(members).map(|excerpt| excerpt.piece(range.clone())).collect();
+        let Some(pieces) = pieces.filter(|_| number < place(self.params.kahe().polys())) else {
+            return Outcome::Acquits(Acquittal::NotSigned);
+        };
+        let mut stated = members.iter().zip(&group.statements);
+        let signed = sum.digest() == *group.signed.digests().1.as_bytes()
+            && stated.all(|(excerpt, statement)| excerpt.digest() == *statement.ciphertext.as_bytes());
+        if !signed {
+            return Outcome::Acquits(Acquittal::NotSigned);
+        }
+        let claimed = match wire.unpack(pieces[0]) {
+            Ok(claimed) => claimed,
+            Err(source) => {
+                let poly = usize::try_from(poly).expect("usize has at least 32 bits");
+                let source = KaheError::Malformed { poly, source };
+                return Outcome::Convicts(Finding::Group(GroupFault::Malformed { aggregator, source }));
+            }
+        };
+        let false_sum = GroupFault::WrongSum { aggregator, part: SumPart::Ciphertext };
+        let mut total = Poly::zero();
+        for piece in &pieces[1..] {
+            // Whoever adds up what is no ciphertext has not checked it.
+            let Ok(member) = wire.unpack(piece) else { return Outcome::Convicts(Finding::Group(false_sum)) };
+            wire.add_assign(&mut total, &member);
+        }
+        if members.is_empty() || total == claimed {
+            Outcome::Acquits(Acquittal::Holds)
+        } else {
+            Outcome::Convicts(Finding::Group(false_sum))
+        }
     }
 
     /// The accused's statement, if it is of this epoch and these parameters.
