@@ -167,6 +167,12 @@ impl KaheParams {
         Self { lattice, expander, polys, a: OnceLock::new(), t, switch }
     }
 
+    /// Expands the public vector now, in parallel: whoever encrypts or decrypts does this when it learns the epoch, or
+    /// waits for it in its first round.
+    pub fn expand(&self) {
+        self.a();
+    }
+
     /// The public vector; the first call expands it, in parallel.
     fn a(&self) -> &[Poly<Kahe, Ntt>] {
         self.a.get_or_init(|| {
