@@ -15,7 +15,7 @@ use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
     Answer, CanonicalSet, Checked, ClientBulletinEntry, Complaint, Envelope, Epoch, GroupSum,
     LaneBulletinEntry, LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry, ServerBulletinEntry,
-    SignedLaneClaim, SignedPost, StatementContext,
+    SignedGroupClaim, SignedLaneClaim, SignedPost, StatementContext,
 };
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
@@ -26,7 +26,9 @@ use panetiere::ids::{
     SetDigest, StatementDigest,
 };
 use panetiere::pke::PublicKey;
-use panetiere::protocol::{ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound};
+use panetiere::protocol::{
+    ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound, SumPart,
+};
 use panetiere::share_commitment::{AggregatedShare, ShareCommitment, SharePath};
 use panetiere::sig::{Signature, VerifyingKey};
 use panetiere::testing::{Net, deployment};
@@ -331,6 +333,9 @@ wire_types! {
     lane_bulletin_entry: LaneBulletinEntry, refuses: true,
         [0, 5].map(|at: usize| LANE_SUMS[at].to_bytes(code())).into(),
         |bytes| LaneBulletinEntry::from_bytes_with(lane_params(), bytes), |sum| sum.to_bytes(code());
+    signed_group_claim: SignedGroupClaim, refuses: true,
+        GROUPS.iter().map(|sum| sum.signed().to_bytes()).collect(),
+        SignedGroupClaim::from_bytes, SignedGroupClaim::to_bytes;
     signed_lane_claim: SignedLaneClaim, refuses: true,
         [0, 5].map(|at: usize| LANE_SUMS[at].signed().to_bytes()).into(),
         SignedLaneClaim::from_bytes, SignedLaneClaim::to_bytes;
@@ -370,10 +375,18 @@ fn charges() -> Vec<Evidence> {
     let other = NET.open(0).client(ClientId(1));
     let roots = [&SENT.post.head.commitment, &other.post.head.commitment];
     let one = CanonicalSet::new([ClientId(0)]).unwrap();
+    let round = AGGREGATED.posted(0);
+    let group = |part| {
+        let (params, epoch) = (&AGGREGATED.params, &AGGREGATED.epoch);
+        Evidence::bad_group(params, epoch, &GROUPS[0], part, &mut round.posts()).unwrap()
+    };
     vec![
         Evidence::bad_opening(params(), epoch, &SUMS[1], &NET.all(), roots),
         Evidence::bad_lane(lane_params(), coded_epoch, &LANE_SUMS[2], &one, [&CODED.post.share_commitment]),
         Evidence::double_server_sum(params(), epoch, [&SUMS[0], &SUMS[1]]),
+        group(SumPart::Root),
+        group(SumPart::Ciphertext),
+        Evidence::double_group_sum(&AGGREGATED.params, &AGGREGATED.epoch, [&GROUPS[0], &GROUPS[1]]),
         Evidence::double_lane_sum(lane_params(), coded_epoch, [&LANE_SUMS[0], &LANE_SUMS[1]]),
         Evidence::double_post(params(), epoch, &key, [post, coded]),
         Evidence::bad_share(lane_params(), coded_epoch, &coded_key, coded, &CODED.items[2]),

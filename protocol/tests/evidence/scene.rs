@@ -17,6 +17,9 @@ pub static DIRECT: LazyLock<Net> =
 pub static LANES: LazyLock<Net> =
     LazyLock::new(|| deployment(410).servers(3).threshold(2).clients(3).polys(3).lanes(2, 4).build());
 
+pub static GROUPS: LazyLock<Net> =
+    LazyLock::new(|| deployment(410).servers(3).threshold(2).clients(4).polys(3).aggregators(2).build());
+
 pub struct Row {
     pub name: &'static str,
     pub evidence: Evidence,
@@ -27,6 +30,7 @@ pub struct Row {
 
 pub const SERVER: ServerId = ServerId(1);
 pub const LANE: NodeId = NodeId(2);
+pub const AGGREGATOR: AggregatorId = AggregatorId(1);
 pub const CLIENT: ClientId = ClientId(1);
 
 pub fn key(net: &Net, client: ClientId) -> VerifyingKey {
@@ -166,6 +170,67 @@ fn altered_lane_sum() -> LaneBulletinEntry {
     LaneBulletinEntry::sign(*C.sums[2].claim(), opening, code, LANES.lanes[2].signing_key())
 }
 
+/// The honest group of three, and a lie in its place.
+fn group(lie: impl FnOnce(&mut Vec<u8>, &mut Commitment)) -> [GroupSum; 2] {
+    let net = &*GROUPS;
+    let honest = net.posted(0).group(AGGREGATOR, [0, 1, 3]);
+    let (mut ciphertext, mut root) = (honest.ciphertext().to_vec(), honest.root().clone());
+    lie(&mut ciphertext, &mut root);
+    let key = net.aggregators[1].signing_key();
+    let lie = GroupSum::sign(honest.claim().clone(), root, ciphertext, &net.params, key);
+    [honest, lie]
+}
+
+fn bad_group(sum: &GroupSum, part: SumPart) -> Evidence {
+    let net = &*GROUPS;
+    Evidence::bad_group(&net.params, &net.epoch, sum, part, &mut net.posted(0).posts()).unwrap()
+}
+
+fn guilty_groups() -> Vec<Row> {
+    let net = &*GROUPS;
+    let poly = net.params.lattice().wire_poly_len();
+    // The lowest bit of the last polynomial; a field of ones, beyond its prime; the root of one post.
+    let [honest, one_bit] = group(|ciphertext, _| ciphertext[2 * poly] ^= 1);
+    let [_, malformed] = group(|ciphertext, _| ciphertext[poly..poly + 8].fill(0xFF));
+    let [_, root] = group(|_, root| *root = net.open(0).client(CLIENT).post.head.commitment);
+    let two = Evidence::double_group_sum(&net.params, &net.epoch, [&honest, &one_bit]);
+    let party = Attribution::Aggregator(AGGREGATOR);
+    let row = |name, evidence, code| Row { name, evidence, convicted: party, code };
+    vec![
+        row("a false ciphertext", bad_group(&one_bit, SumPart::Ciphertext), "group_wrong_sum"),
+        row("a malformed ciphertext", bad_group(&malformed, SumPart::Ciphertext), "group_malformed"),
+        row("a false root", bad_group(&root, SumPart::Root), "group_wrong_sum"),
+        row("two sums of the same posts", two, "group_double"),
+    ]
+}
+
+fn innocent_groups() -> Vec<Row> {
+    let net = &*GROUPS;
+    let (round, later) = (net.posted(0), net.posted(1));
+    let [honest, lie] = group(|ciphertext, _| ciphertext[0] ^= 1);
+    let (other, other_session) = (round.group(AGGREGATOR, [0, 2]), later.group(AGGREGATOR, [0, 1, 3]));
+    let two = |sums| Evidence::double_group_sum(&net.params, &net.epoch, sums);
+    let mixed = |sum, part| {
+        Evidence::bad_group(&net.params, &net.epoch, sum, part, &mut net.posted(1).posts()).unwrap()
+    };
+    let row = |name, evidence, code| Row { name, evidence, convicted: Attribution::Nobody, code };
+    vec![
+        row("an honest group", bad_group(&honest, SumPart::Ciphertext), "evidence_holds"),
+        row("an honest group's root", bad_group(&honest, SumPart::Root), "evidence_holds"),
+        row("the root of a liar", bad_group(&lie, SumPart::Root), "evidence_holds"),
+        row("posts of another session", mixed(&honest, SumPart::Ciphertext), "group_posts"),
+        row("roots of another session", mixed(&honest, SumPart::Root), "group_posts"),
+        row("two groups", two([&honest, &other]), "evidence_elsewhere"),
+        row("a group twice", two([&honest, &honest]), "evidence_same"),
+        row("two sessions of a group", two([&honest, &other_session]), "group_session"),
+        row(
+            "two aggregators",
+            two([&honest, &round.group(AggregatorId(0), [0, 1, 3])]),
+            "evidence_elsewhere",
+        ),
+    ]
+}
+
 /// One lie of every kind, and what it is of.
 pub fn guilty() -> Vec<Row> {
     let (d, c) = (&*DIRECT, &*LANES);
@@ -207,7 +272,7 @@ pub fn guilty() -> Vec<Row> {
     let (server, the_lane, client) =
         (Attribution::Server(SERVER), Attribution::Lane(LANE), Attribution::Client(CLIENT));
     let row = |name, evidence, convicted, code| Row { name, evidence, convicted, code };
-    vec![
+    let mut rows = vec![
         row("an altered opening", opening(&lie), server, "sum_invalid_opening"),
         row("a client left out", opening(&omits), server, "sum_invalid_opening"),
         row("two sets", two([&D.sums[1], &D.split[1]]), server, "sum_double"),
@@ -226,7 +291,9 @@ pub fn guilty() -> Vec<Row> {
         row("out of range", bad_ciphertext(&range, &range.post.ciphertext), client, "post_ciphertext"),
         row("a short ciphertext", bad_ciphertext(&short, &short.post.ciphertext), client, "post_ciphertext"),
         row("a wrong length", bad_ciphertext(&length, &[]), client, "statement_ciphertext_length"),
-    ]
+    ];
+    rows.extend(guilty_groups());
+    rows
 }
 
 /// A client that states the round's length and signs the digest of a body one byte shorter.
@@ -284,7 +351,7 @@ pub fn innocent() -> Vec<Row> {
         |params, epoch| Evidence::bad_share(params, epoch, &key(c, CLIENT), &C.sent[1].post.signed, item);
     let (honest, nobody) = ("evidence_holds", Attribution::Nobody);
     let row = |name, evidence, code| Row { name, evidence, convicted: nobody, code };
-    vec![
+    let mut rows = vec![
         row("an honest sum", opening(&d.params, &d.epoch, &D.sums[1], &all, &D.sent), honest),
         row(
             "without a client",
@@ -333,7 +400,9 @@ pub fn innocent() -> Vec<Row> {
         row("no ciphertext", ciphertext(1, &[]), honest),
         row("a damaged ciphertext", ciphertext(1, &damaged_ciphertext), "evidence_not_signed"),
         row("a cut ciphertext", ciphertext(1, &D.sent[1].post.ciphertext[1..]), "evidence_not_signed"),
-    ]
+    ];
+    rows.extend(innocent_groups());
+    rows
 }
 
 fn post(at: usize) -> &'static SignedPost {
