@@ -19,6 +19,7 @@ mod post_sum;
 mod recipient;
 mod recipient_aggregated;
 mod recipient_rs;
+mod recovery;
 mod server;
 mod verify;
 
