@@ -88,8 +88,12 @@ fn party(attribution: Attribution) -> String {
 
 /// An error with its causes, on one line.
 fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 impl Report {

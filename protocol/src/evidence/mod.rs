@@ -28,11 +28,15 @@ mod verify;
 pub use verdict::{Acquittal, EvidenceError, Finding, Outcome, Verdict};
 
 use crate::bulletin::{
-    CanonicalSet, Epoch, GroupSum, LaneBulletinEntry, LaneItem, ServerBulletinEntry, SignedPost,
+    CanonicalSet, Epoch, GroupSum, LaneBulletinEntry, LaneItem, PostView, ServerBulletinEntry, SignedPost,
+    VerifiedPost,
 };
 use crate::cs::Commitment;
+use crate::fault::{Attribution, Fault as _};
 use crate::ids::ClientId;
-use crate::protocol::{PostSource, ProtocolParams, RejectReason, SumPart};
+use crate::protocol::{
+    ItemFault, PostFault, PostSource, ProtocolParams, RebuildError, RejectReason, SumPart,
+};
 use crate::share_commitment::ShareCommitment;
 use crate::sig::VerifyingKey;
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
@@ -304,6 +308,57 @@ impl Evidence {
             None => Some(Excerpt::of(ciphertext, ciphertext.len() - 1..ciphertext.len())),
         };
         Self::new(params, epoch, Charge::BadCiphertext(accused, excerpt))
+    }
+}
+
+/// Evidence out of what a party found wrong itself: only what convicts, so of most faults there is none.
+impl Evidence {
+    /// Against the client whose post was refused, of the post as it was delivered. `key` is its admitted key.
+    pub fn of_post<'p>(
+        fault: &PostFault,
+        params: &ProtocolParams,
+        epoch: &Epoch,
+        key: &VerifyingKey,
+        post: impl Into<PostView<'p>>,
+    ) -> Option<Box<Self>> {
+        let PostView { head, ciphertext } = post.into();
+        Self::bad_ciphertext(params, epoch, key, &head.signed, ciphertext)
+            .if_it_convicts(params, fault.attribution())
+    }
+
+    /// Against the client whose item a lane refused. `key` is its admitted key.
+    pub fn of_item(
+        fault: &ItemFault,
+        params: &ProtocolParams,
+        epoch: &Epoch,
+        key: &VerifyingKey,
+        post: &VerifiedPost,
+        item: &LaneItem,
+    ) -> Option<Box<Self>> {
+        Self::bad_share(params, epoch, key, post.signed(), item).if_it_convicts(params, fault.attribution())
+    }
+
+    /// Against the client whose items an item could not be rebuilt from. `key` is its admitted key.
+    pub fn of_rebuild(
+        error: &RebuildError,
+        params: &ProtocolParams,
+        epoch: &Epoch,
+        key: &VerifyingKey,
+        post: &VerifiedPost,
+        items: &[LaneItem],
+    ) -> Option<Box<Self>> {
+        if let RebuildError::Item(fault) = error {
+            return items.iter().find_map(|item| Self::of_item(fault, params, epoch, key, post, item));
+        }
+        Self::not_a_codeword(params, epoch, key, post.signed(), items)
+            .if_it_convicts(params, error.attribution())
+    }
+
+    /// This evidence, if it convicts `party`. What a party knows of a culprit may be more than evidence holds.
+    pub fn if_it_convicts(self, params: &ProtocolParams, party: Attribution) -> Option<Box<Self>> {
+        let verdict = self.verify(params.lattice().kernels()).ok()?;
+        let convicted = verdict.convicted();
+        (convicted != Attribution::Nobody && convicted == party).then(|| Box::new(self))
     }
 }
 

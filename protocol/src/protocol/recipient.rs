@@ -167,6 +167,17 @@ pub enum RejectReason {
         /// Entries that prove nothing against anybody.
         discarded: Vec<VerifyError>,
     },
+    /// Another reason, after servers were excluded or entries set aside.
+    #[error("the sums of the servers that are left do not help; {} servers lied", culprits.len())]
+    WithFaults {
+        /// The servers excluded for a false sum.
+        culprits: Vec<Culprit>,
+        /// Entries that prove nothing against anybody.
+        discarded: Vec<VerifyError>,
+        /// The reason.
+        #[source]
+        reason: Box<RejectReason>,
+    },
 }
 
 impl Fault for RecipientError {
@@ -209,6 +220,7 @@ impl Fault for RejectReason {
             Self::PostMissing { .. } => "post_missing",
             Self::Shares(error) => error.code(),
             Self::SharesExhausted { .. } => "shares_exhausted",
+            Self::WithFaults { reason, .. } => reason.code(),
         }
     }
 
@@ -220,6 +232,7 @@ impl Fault for RejectReason {
             Self::Post(fault) => fault.attribution(),
             Self::Shares(error) => error.attribution(),
             Self::NoLanes => Attribution::Caller,
+            Self::WithFaults { reason, .. } => reason.attribution(),
             // The culprits are in the value; more parties than one may be named there.
             Self::GroupGap { .. }
             | Self::GroupOverlap { .. }
@@ -233,6 +246,7 @@ impl Fault for RejectReason {
     fn retry(&self) -> Retry {
         match self {
             Self::Post(fault) => fault.retry(),
+            Self::WithFaults { reason, .. } => reason.retry(),
             Self::GroupGap { .. }
             | Self::LanesExhausted { .. }
             | Self::PostMissing { .. }
@@ -334,21 +348,21 @@ pub fn aggregate_and_decrypt_timed(
     let posts = sum_posts(params, session, canonical, posts).map_err(RecipientError::Rejected)?;
     observe(Phase::SumPosts);
     let recovered = decrypt_aggregate(&posts, epoch, entries, observe);
-    let excluded = |recovered: &Recovered| {
-        let culprit = recovered.culprits.first().map(|culprit| culprit.fault.clone());
-        culprit.or_else(|| recovered.discarded.first().cloned())
+    let first = |culprits: &[Culprit], discarded: &[VerifyError]| {
+        let culprit = culprits.first().map(|culprit| culprit.fault.clone());
+        culprit.or_else(|| discarded.first().cloned())
     };
-    match recovered {
-        Ok(recovered) => match excluded(&recovered) {
-            Some(fault) => Err(RecipientError::Rejected(RejectReason::Entry(fault))),
-            None => Ok(recovered.plaintext),
-        },
-        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. }))
-            if !culprits.is_empty() =>
-        {
-            Err(RecipientError::Rejected(RejectReason::Entry(culprits[0].fault.clone())))
+    let excluded = match &recovered {
+        Ok(recovered) => first(&recovered.culprits, &recovered.discarded),
+        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. })) => first(culprits, &[]),
+        Err(RecipientError::Rejected(RejectReason::WithFaults { culprits, discarded, .. })) => {
+            first(culprits, discarded)
         }
-        Err(error) => Err(error),
+        Err(_) => None,
+    };
+    match excluded {
+        Some(fault) => Err(RecipientError::Rejected(RejectReason::Entry(fault))),
+        None => recovered.map(|recovered| recovered.plaintext),
     }
 }
 

@@ -12,7 +12,7 @@ use super::lane_verify::LaneVerifyError;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
 use super::recipient::{LaneCulprit, RecipientError, Recovered, RejectReason, check_epoch};
-use super::recovery::{Opened, Place, Totals, convicting, open_sum};
+use super::recovery::{Opened, Place, Totals, open_sum};
 use crate::bulletin::{CanonicalSet, Epoch, GroupSum, ServerBulletinEntry, VerifiedPost, posts_digest};
 use crate::cs::Commitment;
 use crate::evidence::Evidence;
@@ -147,7 +147,7 @@ impl<'g, S: PostSource> GroupTotals<'g, '_, S> {
         let params = self.params;
         self.culprits.entry(aggregator).or_insert_with(|| {
             let party = Attribution::Aggregator(aggregator);
-            let evidence = evidence.and_then(|evidence| convicting(params, party, evidence));
+            let evidence = evidence.and_then(|evidence| evidence.if_it_convicts(params, party));
             AggregatorCulprit { aggregator, fault, evidence }
         });
     }

@@ -11,7 +11,7 @@ use super::policy::SetPolicy;
 use super::post_sum::PostFault;
 use super::recipient::{LaneCulprit, RecipientError, Recovered, RejectReason, check_epoch, within_bounds};
 use super::recipient_aggregated::NotRecovered;
-use super::recovery::{Place, Totals, convicting, open_sum};
+use super::recovery::{Place, Totals, open_sum};
 use super::verify::Phase;
 use crate::bulletin::{
     CanonicalSet, Epoch, LaneBulletinEntry, LanePurpose, RsClientBulletinEntry, ServerBulletinEntry,
@@ -150,7 +150,11 @@ impl<'a> RsPosts<'a> {
             _ => None,
         };
         let party = Attribution::Lane(lane);
-        LaneCulprit { lane, fault, evidence: evidence.and_then(|e| convicting(self.params, party, e)) }
+        LaneCulprit {
+            lane,
+            fault,
+            evidence: evidence.and_then(|evidence| evidence.if_it_convicts(self.params, party)),
+        }
     }
 }
 

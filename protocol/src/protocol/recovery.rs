@@ -15,6 +15,7 @@ use crate::evidence::Evidence;
 use crate::fault::Attribution;
 use crate::ids::{PostsDigest, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, SummedKey};
+use crate::plaintext::PlainPoly;
 use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
 use std::collections::BTreeMap;
 
@@ -94,7 +95,23 @@ pub(super) fn open_sum(
     if shares.len() < usize::from(need) {
         return Err(RejectReason::SharesExhausted { remaining: shares.len(), need, culprits, discarded });
     }
-    let key = summed_key(params, &shares)?;
+    match decrypt(params, totals, &shares, observe) {
+        Ok(plaintext) => {
+            let recovered = Recovered { canonical: canonical.clone(), plaintext, culprits, discarded };
+            Ok(Opened { recovered, unjudged })
+        }
+        Err(reason) if culprits.is_empty() && discarded.is_empty() => Err(reason),
+        Err(reason) => Err(RejectReason::WithFaults { culprits, discarded, reason: Box::new(reason) }),
+    }
+}
+
+fn decrypt(
+    params: &ProtocolParams,
+    totals: &mut impl Totals,
+    shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
+    observe: &mut dyn FnMut(Phase),
+) -> Result<Vec<PlainPoly>, RejectReason> {
+    let key = summed_key(params, shares)?;
     observe(Phase::Interpolate);
     let plaintext = match params.kahe().decrypt(totals.ciphertexts(), &key) {
         Ok(plaintext) => plaintext,
@@ -106,8 +123,7 @@ pub(super) fn open_sum(
         }
     };
     observe(Phase::Decrypt);
-    let recovered = Recovered { canonical: canonical.clone(), plaintext, culprits, discarded };
-    Ok(Opened { recovered, unjudged })
+    Ok(plaintext)
 }
 
 /// The summed key that the verified shares give.
@@ -118,16 +134,6 @@ fn summed_key(
     let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
     let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
     Ok(SummedKey::from_cs(params.lattice(), &key))
-}
-
-/// Only what convicts the party by itself is handed on: a culprit is known here by more than evidence holds.
-pub(super) fn convicting(
-    params: &ProtocolParams,
-    party: Attribution,
-    evidence: Evidence,
-) -> Option<Box<Evidence>> {
-    let verdict = evidence.verify(params.lattice().kernels()).ok()?;
-    (verdict.convicted() == party).then(|| Box::new(evidence))
 }
 
 fn with_evidence(
@@ -148,7 +154,11 @@ fn with_evidence(
             _ => None,
         };
         let party = Attribution::Server(server);
-        Culprit { server, fault, evidence: evidence.and_then(|e| convicting(params, party, e)) }
+        Culprit {
+            server,
+            fault,
+            evidence: evidence.and_then(|evidence| evidence.if_it_convicts(params, party)),
+        }
     };
     culprits.into_iter().map(culprit).collect()
 }

@@ -244,6 +244,27 @@ fn every_post_is_fetched_once_and_every_sum_computed_once() {
 }
 
 #[test]
+fn a_server_that_lied_is_named_where_the_sum_does_not_decrypt_either() {
+    let mut round = NET.open(2);
+    for client in NET.ids().filter(|id| *id != CHEAT) {
+        round.submit(&round.client(client)).accepted();
+    }
+    round.submit(&round.lying_client(CHEAT, &ClientLie::OversizedNoise)).accepted();
+    let set = NET.all();
+    let mut sums = round.sums(&set);
+    sums[2] = round.lying_sum(LIAR, &set, &ServerLie::Altered { part: 0 });
+    let refused = round.recover(&set, &sums).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("noise_overflow", NOBODY));
+    let RecipientError::Rejected(RejectReason::WithFaults { culprits, discarded, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(culprits.iter().map(|culprit| culprit.server).collect::<Vec<_>>(), [LIAR]);
+    assert!(culprits.iter().all(proven) && discarded.is_empty());
+    let once = round.recover_once(&set, &sums).unwrap_err();
+    assert_eq!(once.code(), "sum_invalid_opening");
+}
+
+#[test]
 fn any_altered_polynomial_of_a_sum_names_its_server() {
     let scene = &*SCENE;
     // Randomness, leaf digits, and for each of two levels both children's digits without one: 5 + 6 + 2 * 5.

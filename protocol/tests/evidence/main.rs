@@ -7,10 +7,13 @@ mod scene;
 use chipmunk::ring::backend::Simd;
 use panetiere::evidence::{Evidence, Outcome, Verdict};
 use panetiere::fault::{Attribution, Fault};
+use panetiere::ids::NodeId;
+use panetiere::protocol::{PostSum, rebuild_item, verify_item};
+use panetiere::testing::ClientLie;
 use panetiere::wire::{Decode, Encode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use scene::{Row, guilty, innocent};
+use scene::{CLIENT, DIRECT, LANES, Row, bad_share, guilty, innocent, key, non_codeword};
 
 fn verdict(bytes: &[u8]) -> Option<Verdict> {
     let evidence = Evidence::from_bytes(bytes).ok()?;
@@ -100,4 +103,38 @@ fn edits_of_evidence_convict_its_party_or_nobody() {
         }
     }
     assert!(acquitted > 300, "{acquitted} acquitted, {convicted} convicted");
+}
+
+#[test]
+fn what_a_party_refuses_becomes_evidence_only_if_the_client_signed_it() {
+    let (net, set) = (&*DIRECT, DIRECT.all());
+    let round = net.posted(0);
+    let key = key(net, CLIENT);
+    let mut altered = round.client(CLIENT).post;
+    altered.ciphertext[0] ^= 1;
+    let rows = [
+        (round.lying_client(CLIENT, &ClientLie::CiphertextOutOfRange).post, true),
+        (round.lying_client(CLIENT, &ClientLie::WrongCiphertextLength).post, true),
+        // The client's own doing, and only the log tells: which epoch the session has.
+        (round.lying_client(CLIENT, &ClientLie::WrongEpoch).post, false),
+        (altered, false),
+    ];
+    for (post, proven) in rows {
+        let fault = PostSum::new(&net.params, round.session, &set).add(&key, &post).unwrap_err();
+        let evidence = Evidence::of_post(&fault, &net.params, &net.epoch, &key, &post);
+        assert_eq!(evidence.is_some(), proven, "{fault}");
+    }
+    let (net, lie) = (&*LANES, bad_share(0));
+    let key = scene::key(net, CLIENT);
+    let post = lie.post.signed.check(&net.params, &net.session(0), &key).unwrap();
+    let fault = verify_item(&net.params, &post, &lie.items[2]).unwrap_err();
+    let of = |fault, item| Evidence::of_item(fault, &net.params, &net.epoch, &key, &post, item);
+    assert!(of(&fault, &lie.items[2]).is_some() && of(&fault, &lie.items[1]).is_none());
+    let lie = non_codeword();
+    let post = lie.post.signed.check(&net.params, &net.session(0), &key).unwrap();
+    for items in [&lie.items[..2], &lie.items[2..], &lie.items] {
+        let error = rebuild_item(&net.params, &post, NodeId(0), items).unwrap_err();
+        let evidence = Evidence::of_rebuild(&error, &net.params, &net.epoch, &key, &post, items);
+        assert!(evidence.is_some(), "{error}");
+    }
 }

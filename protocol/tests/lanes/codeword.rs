@@ -4,6 +4,7 @@
 use crate::lies::Lie;
 use crate::net::*;
 use panetiere::bulletin::{CanonicalSet, LaneBulletinEntry};
+use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::*;
 use panetiere::protocol::*;
@@ -74,6 +75,11 @@ fn the_search_ends_in_the_cheating_client_wherever_it_stands() {
         let CodewordVerdict::NotACodeword(bisection) = verdict else { panic!("{verdict:?}") };
         let (found, asked, named) = search(bisection, |set| round.check_sums(set));
         assert_eq!(found, ClientId(cheat));
+        let (post, items) = (&round.verified[&found], &round.items[&found]);
+        let key = round.verifying_key(found);
+        // Any k items: here the last.
+        let evidence = Evidence::not_a_codeword(&net.params, &net.epoch, &key, post.signed(), &items[2..]);
+        assert!(evidence.if_it_convicts(&net.params, Attribution::Client(found)).is_some());
         assert!(asked <= 3, "{asked} questions for seven candidates");
         assert!(named.is_empty());
     }
