@@ -5,6 +5,7 @@
 
 mod bench;
 pub mod demo;
+mod lanes;
 pub mod progress;
 pub mod simd;
 pub mod terminal;
