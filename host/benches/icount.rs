@@ -252,6 +252,7 @@ fn post(local: &LocalRound, client: u32) -> anyhow::Result<Posted> {
 /// Runs one part of the round; what is inside [`measure`] is counted.
 fn run(simd: &str, part: &str, sum: &Path) -> anyhow::Result<()> {
     let local = local(simd)?;
+    local.params.kahe().expand();
     match part {
         "client" => {
             let posted = measure(|| post(&local, 0))?;

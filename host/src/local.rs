@@ -6,9 +6,11 @@ use chipmunk::params::ParameterSet;
 use chipmunk::ring::backend::Kernels;
 use panetiere::bulletin::{CanonicalSet, Epoch, EpochServer};
 use panetiere::channel::{self, ChannelParams, Encoding};
-use panetiere::ids::{ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId};
+use panetiere::ids::{AggregatorId, ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId};
 use panetiere::plaintext::PlainPoly;
-use panetiere::protocol::{Deployment, Dimensions, LaneIdentity, LaneShape, ProtocolParams, ServerIdentity};
+use panetiere::protocol::{
+    AggregatorIdentity, Deployment, Dimensions, LaneIdentity, LaneShape, ProtocolParams, ServerIdentity,
+};
 use panetiere::sig::{SigningKey, VerifyingKey};
 use panetiere::wire::{Decode, Encode};
 use panetiere::{merkle, pke};
@@ -23,6 +25,8 @@ const ORIGIN: &str = "panetiere.local/log";
 pub enum Route {
     /// On the bulletin.
     Direct,
+    /// To so many aggregators, each of which adds those of its clients.
+    Aggregated(u16),
     /// As coded shares, one a lane.
     Lanes(LaneShape),
 }
@@ -82,6 +86,8 @@ pub struct LocalRound {
     pub servers: Vec<Arc<ServerIdentity>>,
     /// The lanes' keys, by id; none unless the ciphertexts travel through lanes.
     pub lanes: Vec<Arc<LaneIdentity>>,
+    /// The aggregators' keys, by id, each with the clients it serves; none unless the ciphertexts travel that way.
+    pub aggregators: Vec<(Arc<AggregatorIdentity>, CanonicalSet)>,
     shape: Shape,
 }
 
@@ -101,13 +107,17 @@ impl LocalRound {
             EpochServer::sign(&id, EpochId(0), *server, envelope.public_key(), signing)
         };
         let entries = keys.iter().map(sign).collect();
-        let lanes = match shape.route {
-            Route::Direct => 0,
-            Route::Lanes(lanes) => lanes.lanes,
+        let (lanes, aggregators) = match shape.route {
+            Route::Direct => (0, 0),
+            Route::Aggregated(aggregators) => (0, aggregators),
+            Route::Lanes(lanes) => (lanes.lanes, 0),
         };
+        let aggregators: Vec<_> =
+            (0..aggregators).map(|index| (AggregatorId(index), SigningKey::generate(&mut rng))).collect();
         let lanes: Vec<_> = (0..lanes).map(|index| (NodeId(index), SigningKey::generate(&mut rng))).collect();
         let document = Epoch::new(id, EpochId(0), entries)?
             .with_lanes(lanes.iter().map(|(_, key)| key.verifying_key()).collect())?
+            .with_aggregators(aggregators.iter().map(|(_, key)| key.verifying_key()).collect())?
             .to_bytes();
         let epoch = Epoch::from_bytes(&document)?;
         let identity = |(server, (envelope, signing))| {
@@ -116,6 +126,11 @@ impl LocalRound {
         let servers = keys.into_iter().map(identity).collect::<Result<_, _>>()?;
         let lanes = lanes.into_iter().map(|(lane, key)| LaneIdentity::new(lane, key, &epoch).map(Arc::new));
         let lanes = lanes.collect::<Result<_, _>>()?;
+        let rosters = rosters(shape.clients, aggregators.len())?;
+        let aggregator =
+            |((id, key), roster)| anyhow::Ok((Arc::new(AggregatorIdentity::new(id, key, &epoch)?), roster));
+        let aggregators =
+            aggregators.into_iter().zip(rosters).map(aggregator).collect::<anyhow::Result<_>>()?;
         let channel = shape.channel()?;
         let params = parameters(&shape, &channel, &epoch)?;
         Ok(Self {
@@ -128,6 +143,7 @@ impl LocalRound {
             clients: clients.into(),
             servers,
             lanes,
+            aggregators,
             shape,
         })
     }
@@ -145,6 +161,7 @@ impl LocalRound {
             clients: Arc::clone(&self.clients),
             servers: self.servers.clone(),
             lanes: self.lanes.clone(),
+            aggregators: self.aggregators.clone(),
             shape: self.shape,
         }
     }
@@ -161,9 +178,6 @@ impl LocalRound {
     }
 
     /// The stream of randomness of one client in this session. One key encrypts one vector, ever.
-    ///
-    /// # Panics
-    /// Never: any text is a label.
     pub fn client_stream(&self, seed: &Seed, client: u32) -> ChaCha20Rng {
         seed.stream(&format!("session {} client {client}", self.session))
     }
@@ -200,6 +214,17 @@ impl LocalRound {
     }
 }
 
+/// The clients dealt to so many aggregators, in runs of consecutive ids.
+fn rosters(clients: u32, aggregators: usize) -> anyhow::Result<Vec<CanonicalSet>> {
+    if aggregators == 0 {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<ClientId> = (0..clients).map(ClientId).collect();
+    let cut = |group: usize| ids.len() * group / aggregators;
+    let roster = |group| CanonicalSet::new(ids[cut(group)..cut(group + 1)].iter().copied());
+    (0..aggregators).map(roster).collect::<Result<_, _>>().context("an aggregator without clients")
+}
+
 fn deployment_id() -> DeploymentId {
     DeploymentId::from_name("panetiere local")
 }
@@ -211,11 +236,14 @@ fn parameters(shape: &Shape, channel: &ChannelParams, epoch: &Epoch) -> anyhow::
         set: shape.set,
         min_clients: shape.min_clients,
         max_clients: shape.set.rho_max,
+        // Those that may be missing, as long as they cannot shut a client out.
+        faulty: shape.servers.saturating_sub(shape.threshold).min(shape.threshold.saturating_sub(1) / 2),
         kernels: shape.kernels,
     };
     let dimensions = Dimensions::for_channel(channel, shape.servers, shape.threshold);
     match shape.route {
         Route::Direct => ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions),
+        Route::Aggregated(_) => ProtocolParams::setup_aggregated_mode(deployment, dimensions),
         Route::Lanes(lanes) => ProtocolParams::setup_rs_mode(deployment, dimensions, lanes),
     }
     .context("the protocol has no round of this shape")

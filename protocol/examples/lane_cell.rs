@@ -77,6 +77,7 @@ fn parties(rng: &mut ChaCha20Rng, clients: u32) -> Parties {
         set: &chipmunk::params::P300,
         min_clients: 2,
         max_clients: clients,
+        faulty: 0,
         kernels: chipmunk::ring::backend::Simd::detect().kernels(),
     };
     let dimensions =

@@ -6,6 +6,8 @@
 mod bad;
 #[path = "../tests/golden/generate.rs"]
 mod generate;
+#[path = "../tests/golden/groups.rs"]
+mod groups;
 #[path = "../tests/golden/lanes.rs"]
 mod lanes;
 

@@ -1,11 +1,13 @@
 //! What every error of this workspace can answer: a stable code, who is at fault, whether to try again.
 
-use crate::ids::{ClientId, NodeId, ServerId};
+use crate::ids::{AggregatorId, ClientId, NodeId, ServerId};
 
 /// The party whose fault an error proves. Nobody is named without proof in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Attribution {
+    /// This aggregator broke the protocol.
+    Aggregator(AggregatorId),
     /// A programming error in this workspace.
     Bug,
     /// Whoever called this function passed something it must not.

@@ -123,6 +123,10 @@ integer_id! {
     ServerId(u16)
 }
 integer_id! {
+    /// Index of an aggregator in the epoch's aggregator list. Range: `0..n_aggregators`. Wire: u16 little-endian.
+    AggregatorId(u16)
+}
+integer_id! {
     /// Index of a lane in the epoch's lane list. Range: `0..n_lanes`. Wire: u16 little-endian.
     NodeId(u16)
 }
@@ -160,12 +164,20 @@ digest_id! {
     PostsDigest
 }
 digest_id! {
+    /// SHA-256 of a client's statement, without its signature: one statement has many valid signatures.
+    StatementDigest
+}
+digest_id! {
     /// SHA-256 of a packed commitment root.
     RootDigest
 }
 digest_id! {
     /// RFC 6962 root over what one client delivers: the envelopes, and in erasure mode the lane items beside them.
     EnvelopeRoot
+}
+digest_id! {
+    /// RFC 6962 leaf hash of one envelope: server, encapsulation key, sealed bytes.
+    EnvelopeDigest
 }
 digest_id! {
     /// BLAKE3 digest of a packed ciphertext.
@@ -225,7 +237,9 @@ from_digest!(
     ScheduleDigest,
     SetDigest,
     PostsDigest,
+    StatementDigest,
     RootDigest,
+    EnvelopeDigest,
     EnvelopeRoot,
     CiphertextDigest,
     EnvelopeKeyDigest

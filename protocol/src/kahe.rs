@@ -13,7 +13,7 @@ use chipmunk::N;
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::backend::secrecy::public;
 use chipmunk::ring::expand::{Expander, Stream};
-use chipmunk::ring::pack::PackError;
+use chipmunk::ring::pack::{PackError, pack_words};
 use chipmunk::ring::sample::{self, Gaussian};
 use chipmunk::ring::switch::ModulusSwitch;
 use chipmunk::ring::{Coeff, Cs, Kahe, Ntt, Poly, RingContext, ShortPoly, Wire};
@@ -165,6 +165,12 @@ impl KaheParams {
         let polys = usize::try_from(polys).expect("a count of polynomials fits usize");
         let expander = seed.epoch_expander(epoch);
         Self { lattice, expander, polys, a: OnceLock::new(), t, switch }
+    }
+
+    /// Expands the public vector now, in parallel: whoever encrypts or decrypts does this when it learns the epoch, or
+    /// waits for it in its first round.
+    pub fn expand(&self) {
+        self.a();
     }
 
     /// The public vector; the first call expands it, in parallel.
@@ -358,6 +364,34 @@ impl CiphertextSum {
         }
         self.add_polys(0, packed)?;
         self.count_one().inspect_err(|_| self.take_off(found / self.poly_len(), packed))
+    }
+
+    /// Takes a packed ciphertext off that [`add`](Self::add) has added.
+    ///
+    /// # Panics
+    /// If no ciphertext was added, or these bytes are none.
+    pub(crate) fn subtract(&mut self, packed: &[u8]) {
+        self.take_off(packed.len() / self.poly_len(), packed);
+        self.count = self.count.checked_sub(1).expect("it was added");
+    }
+
+    /// Adds another sum to this one: together they are over at most `rho_max` ciphertexts.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        self.limbs.iter_mut().zip(&other.limbs).for_each(|(sum, limb)| *sum = sum.wrapping_add(*limb));
+        self.count += other.count;
+    }
+
+    /// The sum as a ciphertext: canonical residues, packed at the WIRE width.
+    pub fn to_packed(&self) -> Vec<u8> {
+        let wire = &self.lattice.wire;
+        let mut packed = Vec::with_capacity(self.limbs.len() / (2 * N) * self.poly_len());
+        for (limb, sums) in self.limbs.chunks_exact(N).enumerate() {
+            let q = wire.primes()[limb % 2].q();
+            // Sums of ciphertexts are public.
+            let residues: Vec<u32> = sums.iter().map(|sum| sum % q).collect();
+            pack_words(&residues, wire.limb_width(), &mut packed);
+        }
+        packed
     }
 
     /// Counts a ciphertext of which every polynomial is in the sum.

@@ -205,7 +205,7 @@ mod tests {
     use rand_core::SeedableRng;
 
     fn ring() -> RingContext<Cs> {
-        RingContext::new(&[P300.cs], backend::scalar())
+        RingContext::new(&[P300.cs], backend::under_test())
     }
 
     fn samples<'a>(

@@ -16,24 +16,28 @@
 //! ```
 
 mod client;
+mod posts;
 mod server;
 
 pub use client::{ClientLie, OpeningPart};
+pub use posts::RoundPosts;
 pub use server::ServerLie;
 
 use crate::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, EpochServer, ServerBulletinEntry, StatementError,
-    VerifiedPost,
+    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, EpochServer, GroupSum, ServerBulletinEntry,
+    StatementError, VerifiedPost,
 };
 use crate::channel::ChannelParams;
-use crate::ids::{ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId, tagged_sha256};
+use crate::ids::{AggregatorId, ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId, tagged_sha256};
 use crate::kahe::Plaintext;
 use crate::pke;
 use crate::plaintext::PlainPoly;
 use crate::protocol::{
-    ClientRound, Deployment, Dimensions, EnvelopeFault, LaneIdentity, LaneShape, ProtocolParams,
-    RecipientError, Recovered, RsClientRound, ServerIdentity, ServerRound, ServerRoundError, SetPolicy,
-    SetupError, recover_direct, recover_once, run_client_round, run_client_round_rs,
+    AggregatorIdentity, AnswerGuard, Audit, ClientRound, Deployment, Dimensions, EnvelopeFault, LaneIdentity,
+    LaneShape, NotRecovered, ProtocolParams, RecipientError, Recovered, RecoveredAggregated, RsClientRound,
+    ServerIdentity, ServerRound, ServerRoundError, SetPolicy, SetupError, recover_aggregated, recover_direct,
+    recover_once, run_aggregator_round, run_client_round, run_client_round_rs,
+    run_client_round_with_openings,
 };
 use crate::sig::{SigningKey, VerifyingKey};
 use crate::sss::default_threshold;
@@ -66,6 +70,8 @@ pub fn deployment(seed: u64) -> Builder {
         min_clients: 2,
         epoch: EpochId(0),
         lanes: None,
+        faulty: None,
+        aggregators: 0,
         simd: Simd::under_test(),
     }
 }
@@ -83,6 +89,8 @@ pub struct Builder {
     min_clients: u32,
     epoch: EpochId,
     lanes: Option<LaneShape>,
+    faulty: Option<u16>,
+    aggregators: u16,
     simd: Simd,
 }
 
@@ -148,6 +156,18 @@ impl Builder {
         self
     }
 
+    /// Servers assumed faulty; without it as many as cannot shut a client out.
+    pub const fn faulty(mut self, faulty: u16) -> Self {
+        self.faulty = Some(faulty);
+        self
+    }
+
+    /// Aggregated mode, with so many aggregators.
+    pub const fn aggregators(mut self, aggregators: u16) -> Self {
+        self.aggregators = aggregators;
+        self
+    }
+
     /// The arithmetic; without it that of [`Simd::under_test`].
     pub const fn simd(mut self, simd: Simd) -> Self {
         self.simd = simd;
@@ -188,6 +208,13 @@ impl Builder {
             .collect();
         let epoch = Epoch::new(id, self.epoch, entries).expect("every key was just signed");
         let epoch = epoch.with_lanes(lane_keys.iter().map(|(_, key)| key.verifying_key()).collect());
+        let key = |index: u16| {
+            let mut rng = stream(self.seed, "aggregator", &index.to_le_bytes());
+            (AggregatorId(index), SigningKey::generate(&mut rng))
+        };
+        let aggregator_keys: Vec<_> = (0..self.aggregators).map(key).collect();
+        let public = aggregator_keys.iter().map(|(_, key)| key.verifying_key()).collect();
+        let epoch = epoch.and_then(|epoch| epoch.with_aggregators(public));
         let epoch = epoch.expect("keys of their own").to_bytes();
         let epoch = Epoch::from_bytes(&epoch).expect("an encoder's bytes parse");
         let lanes = lane_keys.into_iter().map(|(lane, signing_key)| {
@@ -195,6 +222,10 @@ impl Builder {
             Arc::new(identity.expect("the document was made from these keys"))
         });
         let lanes = lanes.collect();
+        let aggregators = aggregator_keys.into_iter().map(|(aggregator, key)| {
+            AggregatorIdentity::new(aggregator, key, &epoch).expect("the document was made from these keys")
+        });
+        let aggregators = aggregators.collect();
         let servers = keys.into_iter().map(|(server, envelope_key, signing_key)| {
             let identity = ServerIdentity::new(server, envelope_key, signing_key, &epoch);
             Arc::new(identity.expect("the document was made from these keys"))
@@ -212,16 +243,18 @@ impl Builder {
             set: self.set,
             min_clients: self.min_clients,
             max_clients: ProtocolParams::admissible_clients(self.set, dimensions),
+            faulty: self.faulty.unwrap_or(dimensions.threshold.saturating_sub(1) / 2),
             kernels: self.simd.kernels(),
         };
         let params = match self.lanes {
+            None if self.aggregators > 0 => ProtocolParams::setup_aggregated_mode(deployment, dimensions)?,
             None => ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions)?,
             Some(shape) => ProtocolParams::setup_rs_mode(deployment, dimensions, shape)?,
         };
         let params = Arc::new(params);
         let clients =
             (0..self.clients).map(|index| Party::new(self.seed, ClientId(index), &params)).collect();
-        Ok(Net { params, epoch, servers, lanes, clients, seed: self.seed })
+        Ok(Net { params, epoch, servers, lanes, aggregators, clients, seed: self.seed })
     }
 }
 
@@ -257,6 +290,8 @@ pub struct Net {
     pub servers: Vec<Arc<ServerIdentity>>,
     /// The lanes, in the order of their ids; none unless [`Builder::lanes`] asked for them.
     pub lanes: Vec<Arc<LaneIdentity>>,
+    /// The aggregators, in the order of their ids; none unless [`Builder::aggregators`] asked for them.
+    pub aggregators: Vec<AggregatorIdentity>,
     /// The clients, in the order of their ids.
     pub clients: Vec<Party>,
     seed: u64,
@@ -419,6 +454,53 @@ impl Round<'_> {
         .expect("a message and servers of this round's shape")
     }
 
+    /// What a client sends that is ready to answer complaints, and the guard of its openings.
+    pub fn guarded_client(&self, client: ClientId) -> (ClientRound, AnswerGuard) {
+        let (net, party) = (self.net, self.net.party(client));
+        let (rng, keys) = (&mut self.client_stream(client), net.epoch.envelope_keys());
+        let (message, key) = (&party.message, &party.signing_key);
+        let sent =
+            run_client_round_with_openings(rng, &net.params, &self.session, client, message, &keys, key);
+        let (sent, openings) = sent.expect("a message and servers of this round's shape");
+        let post = sent.post.head.signed.check(&net.params, &self.session, &key.verifying_key());
+        let post = post.expect("its own statement");
+        let guard = AnswerGuard::new(Arc::clone(&net.params), net.epoch.clone(), post, openings);
+        (sent, guard.expect("its own openings"))
+    }
+
+    /// What an aggregator publishes for these clients, read back from its bytes.
+    ///
+    /// # Panics
+    /// If it refuses.
+    pub fn group(&self, aggregator: AggregatorId, clients: impl IntoIterator<Item = u32>) -> GroupSum {
+        let group = CanonicalSet::new(clients.into_iter().map(ClientId)).expect("distinct clients");
+        let identity = &self.net.aggregators[usize::from(aggregator.0)];
+        let fetch = |client| self.fetch(client);
+        let sum = run_aggregator_round(&self.net.params, self.session, identity, &group, fetch);
+        let bytes = sum.expect("an aggregator that answers").to_bytes(&self.net.params);
+        GroupSum::from_bytes_with(&self.net.params, &bytes).expect("an encoder's bytes parse")
+    }
+
+    /// The posts of the bulletin, part by part.
+    pub const fn posts(&self) -> RoundPosts<'_> {
+        RoundPosts::new(self)
+    }
+
+    /// Recovers an aggregated round from these groups and sums.
+    ///
+    /// # Errors
+    /// What the recipient says.
+    pub fn recover_groups(
+        &self,
+        set: &CanonicalSet,
+        groups: &[GroupSum],
+        sums: &[ServerBulletinEntry],
+        audit: Audit,
+    ) -> Result<RecoveredAggregated, NotRecovered> {
+        let (net, policy, posts) = (self.net, self.policy(set), &mut self.posts());
+        recover_aggregated(&net.params, &self.session, &net.epoch, &policy, posts, groups, sums, audit)
+    }
+
     /// What a lying client sends.
     pub fn lying_client(&self, client: ClientId, lie: &ClientLie) -> ClientRound {
         client::run(self, self.net.party(client), lie)
@@ -522,7 +604,8 @@ impl Round<'_> {
         recover_once(&net.params, &self.session, &net.epoch, &policy, |client| self.fetch(client), sums)
     }
 
-    fn policy(&self, set: &CanonicalSet) -> SetPolicy {
+    /// The announced set itself, within the parameters' bounds.
+    pub fn policy(&self, set: &CanonicalSet) -> SetPolicy {
         let params = &self.net.params;
         SetPolicy::anchored(set.clone(), params.min_clients(), params.max_clients())
     }

@@ -212,10 +212,16 @@ pub enum ObjectType {
     LaneItem = 0x0104,
     /// A client's post in erasure mode: statement and both roots.
     RsClientPost = 0x0105,
+    /// A client's answer to one server's complaint.
+    Answer = 0x0106,
     /// The sum of one server over one canonical set.
     ServerSum = 0x0201,
     /// The sum of one lane over one set of clients.
     LaneSum = 0x0202,
+    /// The sum of one aggregator over its group.
+    GroupSum = 0x0203,
+    /// What one server found wrong with the envelopes of a session.
+    Checked = 0x0204,
     /// An epoch's document.
     Epoch = 0x0301,
     /// A canonical set, spelled out.

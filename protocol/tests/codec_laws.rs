@@ -13,14 +13,16 @@
 use allocation_counter::measure;
 use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, LaneBulletinEntry, LaneItem, Mode, PostHead,
-    PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
+    Answer, CanonicalSet, Checked, ClientBulletinEntry, Complaint, Envelope, Epoch, GroupSum,
+    LaneBulletinEntry, LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry, ServerBulletinEntry,
+    SignedPost, StatementContext,
 };
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::ids::{
-    CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot, EpochDigest,
-    EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId, SetDigest,
+    AggregatorId, CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeDigest, EnvelopeKeyDigest,
+    EnvelopeRoot, EpochDigest, EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId,
+    SetDigest, StatementDigest,
 };
 use panetiere::pke::PublicKey;
 use panetiere::protocol::{ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound};
@@ -30,7 +32,7 @@ use panetiere::testing::{Net, deployment};
 use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -46,6 +48,38 @@ static SENT: LazyLock<ClientRound> = LazyLock::new(|| NET.open(0).client(ClientI
 
 /// The three servers' sums over both clients.
 static SUMS: LazyLock<Vec<ServerBulletinEntry>> = LazyLock::new(|| NET.posted(0).sums(&NET.all()));
+
+/// The same with aggregators.
+static AGGREGATED: LazyLock<Net> =
+    LazyLock::new(|| deployment(300).servers(3).threshold(2).clients(2).aggregators(2).build());
+
+/// A group of one, a group of two.
+static GROUPS: LazyLock<Vec<GroupSum>> = LazyLock::new(|| {
+    let round = AGGREGATED.posted(0);
+    vec![round.group(AggregatorId(0), [1]), round.group(AggregatorId(1), [0, 1])]
+});
+
+fn context() -> StatementContext {
+    StatementContext::new(params(), &NET.session(0))
+}
+
+/// What a server says that complains about the first so many clients.
+fn a_checked(server: u16, about: u32) -> Vec<u8> {
+    let round = NET.open(0);
+    let complaint = |client| {
+        let envelope = &round.client(client).envelopes[usize::from(server)];
+        (client, Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
+    };
+    let complaints: BTreeMap<_, _> = (0..about).map(ClientId).map(complaint).collect();
+    let key = NET.server(ServerId(server)).signing_key();
+    Checked::sign(context(), ServerId(server), complaints, key).to_bytes()
+}
+
+fn an_answer() -> Vec<u8> {
+    let opening = FreshOpening::from_bytes_with(params().cs(), &an_opening()).unwrap();
+    let (client, key) = (ClientId(0), &NET.clients[0].signing_key);
+    Answer::sign(context(), client, ServerId(1), &opening, params(), key).to_bytes()
+}
 
 /// The same with lanes: two of three, so that item paths have both lengths.
 static LANES: LazyLock<Net> =
@@ -216,6 +250,21 @@ fn a_root<T>(parsed: Result<T, PackError>) -> Result<T, DecodeError> {
 }
 
 wire_types! {
+    aggregator_id: AggregatorId, refuses: false, [0, 1, u16::MAX].map(|id| AggregatorId(id).to_bytes()).into(),
+        AggregatorId::from_bytes, AggregatorId::to_bytes;
+    statement_digest: StatementDigest, refuses: false, of_each_digest(),
+        StatementDigest::from_bytes, StatementDigest::to_bytes;
+    envelope_digest: EnvelopeDigest, refuses: false, of_each_digest(),
+        EnvelopeDigest::from_bytes, EnvelopeDigest::to_bytes;
+    statement_context: StatementContext, refuses: false, vec![context().to_bytes()],
+        StatementContext::from_bytes, StatementContext::to_bytes;
+    group_sum: GroupSum, refuses: true, GROUPS.iter().map(|sum| sum.to_bytes(&AGGREGATED.params)).collect(),
+        |bytes| GroupSum::from_bytes_with(&*AGGREGATED.params, bytes), |sum| sum.to_bytes(&AGGREGATED.params);
+    // Server 0 has two hashes in its path, server 2 has one.
+    checked: Checked, refuses: true, vec![a_checked(0, 0), a_checked(0, 2), a_checked(2, 1)],
+        |bytes| Checked::from_bytes_with(params(), bytes), Checked::to_bytes;
+    answer: Answer, refuses: true, vec![an_answer()],
+        |bytes| Answer::from_bytes_with(params(), bytes), Answer::to_bytes;
     client_id: ClientId, refuses: false, [0, 1, u32::MAX].map(|id| ClientId(id).to_bytes()).into(),
         ClientId::from_bytes, ClientId::to_bytes;
     server_id: ServerId, refuses: false, [0, 1, u16::MAX].map(|id| ServerId(id).to_bytes()).into(),
@@ -247,7 +296,9 @@ wire_types! {
         Signature::from_bytes, Signature::to_bytes;
     public_key: PublicKey, refuses: true, vec![NET.epoch.servers()[0].envelope_key.to_bytes()],
         PublicKey::from_bytes, PublicKey::to_bytes;
-    epoch: Epoch, refuses: true, vec![NET.epoch.to_bytes(), LANES.epoch.to_bytes()], Epoch::from_bytes, Epoch::to_bytes;
+    epoch: Epoch, refuses: true,
+        vec![NET.epoch.to_bytes(), LANES.epoch.to_bytes(), AGGREGATED.epoch.to_bytes()],
+        Epoch::from_bytes, Epoch::to_bytes;
     canonical_set: CanonicalSet, refuses: true,
         [vec![5], vec![0, 1, u32::MAX], (0..300).collect()]
             .map(|ids| CanonicalSet::new(ids.into_iter().map(ClientId)).unwrap().to_bytes()).into(),
@@ -322,7 +373,7 @@ fn an_opening() -> Vec<u8> {
 
 /// Types that are written but never parsed by themselves, and where they are tested.
 const ONLY_WITHIN: &[(&str, &str)] =
-    &[("LaneClaim", "LaneBulletinEntry"), ("SumClaim", "ServerBulletinEntry")];
+    &[("GroupClaim", "GroupSum"), ("LaneClaim", "LaneBulletinEntry"), ("SumClaim", "ServerBulletinEntry")];
 
 /// Names that follow `impl .. for` of a wire trait, inherent `to_bytes`/`from_bytes`, and the ids' macro calls.
 fn wire_types_in(source: &str, found: &mut BTreeSet<String>) {
@@ -393,14 +444,30 @@ fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
         let bytes = SUMS[0].to_bytes(params());
         [&bytes[..198], &clients.to_le_bytes(), &bytes[202..400]].concat()
     };
+    let group = |members: u32| {
+        let bytes = GROUPS[0].to_bytes(&AGGREGATED.params);
+        [&bytes[..134], &members.to_le_bytes(), &bytes[138..200]].concat()
+    };
+    let checked = |complaints: u32| {
+        let bytes = a_checked(0, 0);
+        [&bytes[..134], &complaints.to_le_bytes(), &bytes[138..]].concat()
+    };
     type Parse = fn(&[u8]) -> Option<DecodeError>;
     let parse_set: Parse = |bytes| CanonicalSet::from_bytes(bytes).err();
+    let parse_group: Parse = |bytes| GroupSum::from_bytes_with(&*AGGREGATED.params, bytes).err();
+    let parse_checked: Parse = |bytes| Checked::from_bytes_with(params(), bytes).err();
     let parse_epoch: Parse = |bytes| Epoch::from_bytes(bytes).err();
     let parse_sum: Parse = |bytes| ServerBulletinEntry::from_bytes_with(params(), bytes).err();
     let rows = [
         (parse_set, set(2), "client ids"),
         (parse_set, set(1 << 30), "client ids"),
         (parse_set, set(u32::MAX), "client ids"),
+        (parse_group, group(0), "number of members"),
+        (parse_group, group(3), "members"),
+        (parse_group, group(301), "number of members"),
+        (parse_checked, checked(1), "complaints"),
+        (parse_checked, checked(300), "complaints"),
+        (parse_checked, checked(u32::MAX), "number of complaints"),
         (parse_epoch, epoch(3), "servers of the epoch"),
         (parse_epoch, epoch(u16::MAX), "servers of the epoch"),
         (parse_sum, sum(1), "randomness sum"),

@@ -84,16 +84,26 @@ impl<const K: usize> DigitBase<K> {
 impl DigitBase<DIGITS> {
     /// The three balanced digits of each centred coefficient, least significant first. Constant time.
     pub fn decompose<R: Ring>(&self, ring: &RingContext<R>, poly: &Poly<R, Coeff>) -> [ShortPoly; DIGITS] {
+        let mut digits = std::array::from_fn(|_| ShortPoly::zero());
+        self.decompose_into(ring, poly, &mut digits);
+        digits
+    }
+
+    /// [`decompose`](Self::decompose) into digits that are there already.
+    pub fn decompose_into<R: Ring>(
+        &self,
+        ring: &RingContext<R>,
+        poly: &Poly<R, Coeff>,
+        digits: &mut [ShortPoly; DIGITS],
+    ) {
         let prime = &ring.primes()[0];
         assert!(
             R::LIMBS == 1 && self.base.pow(3) >= prime.q(),
             "three digits hold an element of {}",
             R::NAME
         );
-        let mut digits = [ShortPoly::zero(), ShortPoly::zero(), ShortPoly::zero()];
         let out = digits.each_mut().map(ShortPoly::coefficients_mut);
         (ring.kernels().decompose)(prime, self, poly.limb(0), out);
-        digits
     }
 
     /// The third digits, given the element and the other two: `(value - d_0 - b d_1) / b^2`, centred.
@@ -177,7 +187,7 @@ mod tests {
 
     /// Every residue of every ring, in steps of 2048 coefficients.
     fn exhaustive<R: Ring>(q: u32, base: u32) {
-        let ring = RingContext::<R>::new(&[q], backend::scalar());
+        let ring = RingContext::<R>::new(&[q], backend::under_test());
         let base = DigitBase::<DIGITS>::new(base);
         for start in (0..q).step_by(N) {
             let words: Box<[u32]> = (start..).take(N).map(|r| r % q).collect();
@@ -222,7 +232,7 @@ mod tests {
         #[test]
         fn four_digits_hold_every_coefficient_in_transit(raw in prop::collection::vec(any::<u64>(), N)) {
             for set in [&P300, &P1000] {
-                let ring = RingContext::<Wire>::new(&set.wire, backend::scalar());
+                let ring = RingContext::<Wire>::new(&set.wire, backend::under_test());
                 let digits = PairDigits::new(&ring, set.share_base);
                 let half = (set.wire_modulus() / 2).cast_signed();
                 // Anywhere, and at the ends of what the modulus allows.
@@ -255,7 +265,7 @@ mod tests {
         for bad in [3, 1450, 2581] {
             assert!(std::panic::catch_unwind(|| DigitBase::<PAIR_DIGITS>::new(bad)).is_err(), "{bad}");
         }
-        let ring = RingContext::<Wire>::new(&P300.wire, backend::scalar());
+        let ring = RingContext::<Wire>::new(&P300.wire, backend::under_test());
         for bad in [1447, 2049] {
             assert!(std::panic::catch_unwind(|| PairDigits::new(&ring, bad)).is_err(), "{bad}");
         }

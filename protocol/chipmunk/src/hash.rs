@@ -30,15 +30,35 @@ impl<R: NttRing> RingHash<R> {
         ring: &RingContext<R>,
         columns: impl IntoIterator<Item = T>,
     ) -> Poly<R, Coeff> {
-        let mut hashing = self.begin(ring);
+        self.hash_in(ring, columns, &mut HashMemory::default())
+    }
+
+    /// [`hash`](Self::hash), working in memory that the caller keeps.
+    pub fn hash_in<T: Borrow<ShortPoly>>(
+        &self,
+        ring: &RingContext<R>,
+        columns: impl IntoIterator<Item = T>,
+        memory: &mut HashMemory<R>,
+    ) -> Poly<R, Coeff> {
+        let mut hashing = self.begin(ring, memory);
         columns.into_iter().for_each(|column| hashing.column(column.borrow()));
         hashing.finish()
     }
 
     /// A hash that takes one column after another: a row may be hundreds long, and its columns need not all exist.
-    pub fn begin<'a>(&'a self, ring: &'a RingContext<R>) -> Hashing<'a, R> {
-        let batch = Zeroizing::new(Vec::with_capacity(self.row.len().min(BATCH)));
-        Hashing { ring, row: &self.row, batch, filled: 0, sum: Poly::zero() }
+    pub fn begin<'a>(&'a self, ring: &'a RingContext<R>, memory: &'a mut HashMemory<R>) -> Hashing<'a, R> {
+        Hashing { ring, row: &self.row, batch: &mut memory.0, filled: 0, sum: None }
+    }
+}
+
+/// Where columns are transformed, kept from one hash to the next and wiped at the end.
+#[derive(Debug)]
+pub struct HashMemory<R: NttRing>(Zeroizing<Vec<Poly<R, Ntt>>>);
+
+impl<R: NttRing> Default for HashMemory<R> {
+    fn default() -> Self {
+        // A vector that grew would leave its old memory behind, but that holds pointers only.
+        Self(Zeroizing::new(Vec::new()))
     }
 }
 
@@ -48,9 +68,9 @@ pub struct Hashing<'a, R: NttRing> {
     ring: &'a RingContext<R>,
     /// The columns to come, those of the batch included.
     row: &'a [Poly<R, Ntt>],
-    batch: Zeroizing<Vec<Poly<R, Ntt>>>,
+    batch: &'a mut Vec<Poly<R, Ntt>>,
     filled: usize,
-    sum: Poly<R, Ntt>,
+    sum: Option<Poly<R, Ntt>>,
 }
 
 impl<R: NttRing> Hashing<'_, R> {
@@ -73,7 +93,10 @@ impl<R: NttRing> Hashing<'_, R> {
     fn flush(&mut self) {
         let (row, rest) = self.row.split_at(self.filled);
         let products = self.ring.dot(row, self.batch[..self.filled].iter());
-        self.ring.add_assign(&mut self.sum, &products);
+        match &mut self.sum {
+            Some(sum) => self.ring.add_assign(sum, &products),
+            None => self.sum = Some(products),
+        }
         (self.row, self.filled) = (rest, 0);
     }
 
@@ -86,7 +109,7 @@ impl<R: NttRing> Hashing<'_, R> {
             self.flush();
         }
         assert!(self.row.is_empty(), "as many columns as the row has");
-        self.ring.inverse(self.sum)
+        self.ring.inverse(self.sum.unwrap_or_else(Poly::zero))
     }
 }
 
@@ -108,7 +131,7 @@ mod tests {
 
     #[test]
     fn hash_is_the_inner_product_and_linear() {
-        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::scalar());
+        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::under_test());
         let expander = Expander::new(&[9; 32], b"hash test");
         let hash = RingHash::expand(&ring, &expander, 6);
         let columns: Vec<_> = (0..6).map(|k| short(k, 9600)).collect();

@@ -5,7 +5,7 @@
 //! equations as a path does, with larger digits. That is what a summed opening transports.
 
 use crate::digits::{DIGITS, DigitBase};
-use crate::hash::RingHash;
+use crate::hash::{HashMemory, RingHash};
 use crate::ring::expand::Expander;
 use crate::ring::{Coeff, NttRing, Poly, RingContext, ShortPoly};
 use zeroize::Zeroize;
@@ -127,12 +127,17 @@ impl<R: NttRing> TreeHash<R> {
         &self.base
     }
 
-    fn node(&self, ring: &RingContext<R>, level: &Level) -> Poly<R, Coeff> {
-        self.row.hash(ring, level.left.iter().chain(&level.right))
-    }
-
-    fn level(&self, ring: &RingContext<R>, left: &Poly<R, Coeff>, right: &Poly<R, Coeff>) -> Level {
-        Level { left: self.base.decompose(ring, left), right: self.base.decompose(ring, right) }
+    /// The node over two children, whose digits go to `level`.
+    fn node(
+        &self,
+        ring: &RingContext<R>,
+        [left, right]: [&Poly<R, Coeff>; 2],
+        level: &mut Level,
+        memory: &mut HashMemory<R>,
+    ) -> Poly<R, Coeff> {
+        self.base.decompose_into(ring, left, &mut level.left);
+        self.base.decompose_into(ring, right, &mut level.right);
+        self.row.hash_in(ring, level.left.iter().chain(&level.right), memory)
     }
 
     /// The tree over these labels, at least one.
@@ -143,10 +148,11 @@ impl<R: NttRing> TreeHash<R> {
         assert!(!labels.is_empty(), "a tree has at least one leaf");
         labels.resize_with(labels.len().next_power_of_two(), Poly::zero);
         let mut levels = vec![labels];
+        let (mut digits, mut memory) = (Level::zero(), HashMemory::default());
         while let Some(last) = levels.last().filter(|last| last.len() > 1) {
-            let parents =
-                last.chunks_exact(2).map(|pair| self.node(ring, &self.level(ring, &pair[0], &pair[1])));
-            levels.push(parents.collect());
+            let pairs = last.chunks_exact(2).map(|pair| [&pair[0], &pair[1]]);
+            let parents = pairs.map(|pair| self.node(ring, pair, &mut digits, &mut memory)).collect();
+            levels.push(parents);
         }
         Tree { levels }
     }
@@ -159,18 +165,27 @@ impl<R: NttRing> TreeHash<R> {
         label: Poly<R, Coeff>,
         siblings: &[Poly<R, Coeff>],
     ) -> Walk<R> {
-        let mut root = label;
-        let mut levels = Vec::with_capacity(siblings.len());
-        for (height, sibling) in siblings.iter().enumerate() {
-            let level = if index >> height & 1 == 1 {
-                self.level(ring, sibling, &root)
-            } else {
-                self.level(ring, &root, sibling)
-            };
-            root = self.node(ring, &level);
-            levels.push(level);
-        }
+        let mut levels = Vec::new();
+        let root = self.walk_in(ring, (index, label), siblings, &mut levels, &mut HashMemory::default());
         Walk { root, levels }
+    }
+
+    /// [`walk`](Self::walk) to the root in memory that the caller keeps; the digits go to `levels`, one a sibling.
+    pub fn walk_in(
+        &self,
+        ring: &RingContext<R>,
+        (index, label): (usize, Poly<R, Coeff>),
+        siblings: &[Poly<R, Coeff>],
+        levels: &mut Vec<Level>,
+        memory: &mut HashMemory<R>,
+    ) -> Poly<R, Coeff> {
+        levels.resize_with(siblings.len(), Level::zero);
+        let mut node = label;
+        for ((height, sibling), level) in siblings.iter().enumerate().zip(levels) {
+            let children = if index >> height & 1 == 1 { [sibling, &node] } else { [&node, sibling] };
+            node = self.node(ring, children, level, memory);
+        }
+        node
     }
 
     /// Walks from the sum of the labels at `index` along summed digits to the sum of the roots.
@@ -230,7 +245,7 @@ mod tests {
     use crate::ring::{Hvc, backend, sample};
 
     fn setup() -> (RingContext<Hvc>, TreeHash<Hvc>) {
-        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::scalar());
+        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::under_test());
         let tree = TreeHash::expand(&ring, &Expander::new(&[1; 32], b"tree"), DigitBase::new(P300.hvc_base));
         (ring, tree)
     }

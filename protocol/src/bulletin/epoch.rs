@@ -1,7 +1,7 @@
 //! The epoch's document: who the servers are and which keys clients seal to.
 
 use crate::fault::{Attribution, Fault};
-use crate::ids::{DeploymentId, EpochDigest, EpochId, NodeId, ServerId, tagged_sha256};
+use crate::ids::{AggregatorId, DeploymentId, EpochDigest, EpochId, NodeId, ServerId, tagged_sha256};
 use crate::pke;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
@@ -13,6 +13,20 @@ const KEY_DOMAIN: &str = "panetiere/envelope-key/v1";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
+    /// More aggregators than ids.
+    #[error("an epoch has at most 65535 aggregators, got {found}")]
+    Aggregators {
+        /// Aggregators given.
+        found: usize,
+    },
+    /// Two aggregators have one identity key: what one signs would be held against both.
+    #[error("aggregator {aggregator} has the key of aggregator {first}")]
+    DuplicateAggregatorKey {
+        /// The aggregator.
+        aggregator: AggregatorId,
+        /// The aggregator that stands before it with the same key.
+        first: AggregatorId,
+    },
     /// Two servers have one identity or envelope key: whoever holds it counts twice towards the threshold.
     #[error("server {server} has a key of server {first}")]
     DuplicateKey {
@@ -28,6 +42,14 @@ pub enum EpochError {
         lane: NodeId,
         /// The lane that stands before it with the same key.
         first: NodeId,
+    },
+    /// An aggregator's own key is not the one that the document names for it.
+    #[error("epoch {epoch} does not name this key for aggregator {aggregator}")]
+    ForeignAggregatorKey {
+        /// The aggregator.
+        aggregator: AggregatorId,
+        /// The epoch.
+        epoch: EpochId,
     },
     /// A server's own keys are not those that the document names for it.
     #[error("epoch {epoch} does not name these keys for server {server}")]
@@ -73,8 +95,11 @@ pub enum EpochError {
 impl Fault for EpochError {
     fn code(&self) -> &'static str {
         match self {
+            Self::Aggregators { .. } => "epoch_aggregators",
+            Self::DuplicateAggregatorKey { .. } => "epoch_duplicate_aggregator_key",
             Self::DuplicateKey { .. } => "epoch_duplicate_key",
             Self::DuplicateLaneKey { .. } => "epoch_duplicate_lane_key",
+            Self::ForeignAggregatorKey { .. } => "epoch_foreign_aggregator_key",
             Self::ForeignKeys { .. } => "epoch_foreign_keys",
             Self::ForeignLaneKey { .. } => "epoch_foreign_lane_key",
             Self::KeySignature { .. } => "epoch_key_signature",
@@ -129,14 +154,15 @@ fn signed_bytes(
     out
 }
 
-/// An epoch: its servers in the order of their ids, and the lanes if it has any. The digest of its bytes stands in every
-/// statement of the epoch.
+/// An epoch: its servers in the order of their ids, and lanes and aggregators if it has any. The digest of its bytes
+/// stands in every statement of the epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
     deployment: DeploymentId,
     number: EpochId,
     servers: Vec<EpochServer>,
     lanes: Vec<VerifyingKey>,
+    aggregators: Vec<VerifyingKey>,
 }
 
 impl Epoch {
@@ -165,7 +191,7 @@ impl Epoch {
                 .verify(KEY_DOMAIN, &message, &entry.signature)
                 .map_err(|source| EpochError::KeySignature { server, epoch: number, source })?;
         }
-        Ok(Self { deployment, number, servers, lanes: Vec::new() })
+        Ok(Self { deployment, number, servers, lanes: Vec::new(), aggregators: Vec::new() })
     }
 
     /// The same document with lanes: the identity key of each, in the order of their ids. A lane holds no secret but its
@@ -184,6 +210,24 @@ impl Epoch {
             }
         }
         Ok(Self { lanes, ..self })
+    }
+
+    /// The same document with aggregators: the identity key of each, in the order of their ids. An aggregator holds no
+    /// secret but its signing key; a server that aggregates too may use its own.
+    ///
+    /// # Errors
+    /// `Aggregators` if there are more than ids; `DuplicateAggregatorKey` if two of them share a key.
+    pub fn with_aggregators(self, aggregators: Vec<VerifyingKey>) -> Result<Self, EpochError> {
+        if u16::try_from(aggregators.len()).is_err() {
+            return Err(EpochError::Aggregators { found: aggregators.len() });
+        }
+        let mut keys = BTreeMap::new();
+        for (aggregator, key) in (0..=u16::MAX).map(AggregatorId).zip(&aggregators) {
+            if let Some(first) = keys.insert(key.to_sec1(), aggregator) {
+                return Err(EpochError::DuplicateAggregatorKey { aggregator, first });
+            }
+        }
+        Ok(Self { aggregators, ..self })
     }
 
     /// The deployment.
@@ -216,6 +260,16 @@ impl Epoch {
         self.lanes.get(usize::from(id.0))
     }
 
+    /// The aggregators' identity keys, in the order of their ids.
+    pub fn aggregators(&self) -> &[VerifyingKey] {
+        &self.aggregators
+    }
+
+    /// The identity key of one aggregator, if it exists.
+    pub fn aggregator(&self, id: AggregatorId) -> Option<&VerifyingKey> {
+        self.aggregators.get(usize::from(id.0))
+    }
+
     /// The servers' envelope keys with their ids, as a client's round takes them.
     pub fn envelope_keys(&self) -> Vec<(ServerId, pke::PublicKey)> {
         let keys = self.servers.iter().map(|server| server.envelope_key.clone());
@@ -243,10 +297,14 @@ impl Encode for Epoch {
         let count = u16::try_from(self.lanes.len()).expect("checked when the lanes were added");
         out.extend_from_slice(&count.to_le_bytes());
         self.lanes.iter().for_each(|lane| lane.encode(out));
+        let count = u16::try_from(self.aggregators.len()).expect("checked when the aggregators were added");
+        out.extend_from_slice(&count.to_le_bytes());
+        self.aggregators.iter().for_each(|aggregator| aggregator.encode(out));
     }
 
     fn encoded_len(&self) -> usize {
-        let lists = 2 + SERVER_LEN * self.servers.len() + 2 + VerifyingKey::LEN * self.lanes.len();
+        let keys = self.lanes.len() + self.aggregators.len();
+        let lists = 2 + SERVER_LEN * self.servers.len() + 2 + 2 + VerifyingKey::LEN * keys;
         HEADER_LEN + DeploymentId::LEN + EpochId::LEN + lists
     }
 }
@@ -284,6 +342,15 @@ impl Decode for Epoch {
             return Err(reader.fault("lanes of the epoch", DecodeErrorKind::Truncated { need, have }));
         }
         let lanes = (0..count).map(|_| VerifyingKey::decode(reader)).collect::<Result<_, _>>()?;
-        document.with_lanes(lanes).map_err(|_| refused)
+        let document = document.with_lanes(lanes).map_err(|_| refused)?;
+        let refused = reader.fault("number of aggregators", DecodeErrorKind::OutOfRange);
+        let count = usize::from(reader.u16("number of aggregators")?);
+        let need = VerifyingKey::LEN * count;
+        if reader.remaining() < need {
+            let have = reader.remaining();
+            return Err(reader.fault("aggregators of the epoch", DecodeErrorKind::Truncated { need, have }));
+        }
+        let aggregators = (0..count).map(|_| VerifyingKey::decode(reader)).collect::<Result<_, _>>()?;
+        document.with_aggregators(aggregators).map_err(|_| refused)
     }
 }

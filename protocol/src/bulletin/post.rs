@@ -4,6 +4,7 @@ use crate::cs::Commitment;
 use crate::fault::{Attribution, Fault};
 use crate::ids::{
     CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeRoot, EpochDigest, RootDigest, SessionId,
+    StatementDigest, tagged_sha256,
 };
 use crate::protocol::ProtocolParams;
 use crate::share_commitment::ShareCommitment;
@@ -125,6 +126,13 @@ impl PostStatement {
             ciphertext_len: u64::try_from(ciphertext.len()).expect("a length fits 64 bits"),
             envelopes,
         }
+    }
+}
+
+impl PostStatement {
+    /// SHA-256 of the statement: names this post among all that a client may have signed.
+    pub fn digest(&self) -> StatementDigest {
+        StatementDigest::from_digest(tagged_sha256("panetiere/statement/v1", &[&self.to_bytes()]))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::fault::{Attribution, Fault};
 use crate::ids::RootDigest;
 use crate::lattice::{CrsSeed, Lattice};
 use chipmunk::digits::{DIGITS, DigitBase};
-use chipmunk::hash::RingHash;
+use chipmunk::hash::{HashMemory, RingHash};
 use chipmunk::ring::expand::Expander;
 use chipmunk::ring::{Coeff, Cs, CsAux, Hvc, Ntt, Poly, ShortPoly, sample};
 use chipmunk::secret::Secret;
@@ -79,6 +79,11 @@ impl Fault for OpeningError {
 pub struct Commitment(Poly<Hvc, Coeff>);
 
 impl Commitment {
+    /// The sum of commitments: what summed openings open.
+    pub(crate) const fn of_sum(root: Poly<Hvc, Coeff>) -> Self {
+        Self(root)
+    }
+
     /// The root.
     pub const fn root(&self) -> &Poly<Hvc, Coeff> {
         &self.0
@@ -117,25 +122,11 @@ pub struct CsParams {
     base: DigitBase,
 }
 
-/// Everything that follows from a fresh opening. Secret: it determines the share.
-struct Leaf {
-    r: Vec<ShortPoly>,
-    u: [ShortPoly; LEAF_DIGITS],
-    label: Poly<Hvc, Coeff>,
-}
-
-impl Drop for Leaf {
-    fn drop(&mut self) {
-        self.r.zeroize();
-        self.u.zeroize();
-        self.label.zeroize();
-    }
-}
-
-/// A fresh opening that was walked to its root, ready to be added. Secret until it is summed.
+/// A fresh opening that was walked to its root, ready to be added. Secret until it is summed: it determines the share.
 pub struct VerifiedOpening {
     index: u16,
-    leaf: Leaf,
+    r: Vec<ShortPoly>,
+    u: [[ShortPoly; DIGITS]; LEAF_ELEMENTS],
     levels: Vec<Level>,
 }
 
@@ -147,7 +138,49 @@ impl std::fmt::Debug for VerifiedOpening {
 
 impl Drop for VerifiedOpening {
     fn drop(&mut self) {
+        self.r.zeroize();
+        self.u.zeroize();
         self.levels.zeroize();
+    }
+}
+
+/// Memory for one opening after another, which costs more to get and to wipe than to use. It holds the last one's
+/// secrets until the next comes; wiped at the end.
+pub(crate) struct OpeningMemory {
+    opening: VerifiedOpening,
+    factors: Zeroizing<Vec<Poly<CsAux, Ntt>>>,
+    hash: HashMemory<Hvc>,
+}
+
+impl OpeningMemory {
+    /// Memory for the openings of these parameters.
+    pub fn new(params: &CsParams) -> Self {
+        let kappa = params.lattice.set.kappa;
+        let zero = || std::array::from_fn(|_| ShortPoly::zero());
+        let opening = VerifiedOpening {
+            index: 0,
+            r: vec![ShortPoly::zero(); kappa],
+            u: std::array::from_fn(|_| zero()),
+            levels: Vec::with_capacity(params.depth()),
+        };
+        let factors = Zeroizing::new((0..kappa).map(|_| Poly::zero()).collect());
+        Self { opening, factors, hash: HashMemory::default() }
+    }
+
+    /// The opening that was verified last.
+    pub(crate) const fn opening(&self) -> &VerifiedOpening {
+        &self.opening
+    }
+
+    /// The opening that was verified last, without the rest of the memory.
+    pub(crate) fn into_opening(self) -> VerifiedOpening {
+        self.opening
+    }
+}
+
+impl std::fmt::Debug for OpeningMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OpeningMemory(..)")
     }
 }
 
@@ -197,20 +230,27 @@ impl CsParams {
         SummedLayout::new(self.lattice.set, self.depth(), clients)
     }
 
-    fn leaf(&self, index: u16, seed: &[u8; 32], share: &Poly<Cs, Coeff>) -> Leaf {
+    /// Everything that follows from a fresh opening but its path goes to `memory`; returned is the leaf's label.
+    fn leaf(
+        &self,
+        index: u16,
+        seed: &[u8; 32],
+        share: &Poly<Cs, Coeff>,
+        memory: &mut OpeningMemory,
+    ) -> Poly<Hvc, Coeff> {
         let Lattice { products, hvc, set, .. } = &*self.lattice;
+        let OpeningMemory { opening: VerifiedOpening { r, u, .. }, factors, hash } = memory;
         let mut label = b"panetiere/cs/randomness/v1/".to_vec();
         label.extend_from_slice(&index.to_le_bytes());
         let expander = Expander::new(seed, &label);
-        let r: Vec<ShortPoly> =
-            (0..).take(set.kappa).map(|k| sample::bounded(&expander, k, set.beta)).collect();
-        let factors: Zeroizing<Vec<_>> = Zeroizing::new(r.iter().map(|r| products.short_factor(r)).collect());
-        let mut v = Zeroizing::new([products.dot(&self.a, &factors), products.dot(&self.b, &factors)]);
+        for ((k, r), factor) in (0..).zip(r.iter_mut()).zip(factors.iter_mut()) {
+            sample::bounded_into(&expander, k, set.beta, r);
+            products.short_factor_into(r, factor);
+        }
+        let mut v = Zeroizing::new([products.dot(&self.a, factors), products.dot(&self.b, factors)]);
         products.cs().add_assign(&mut v[1], share);
-        let [[u0, u1, u2], [u3, u4, u5]] = [0, 1].map(|k| self.base.decompose(products.cs(), &v[k]));
-        let u = [u0, u1, u2, u3, u4, u5];
-        let label = self.leaf.hash(hvc, &u);
-        Leaf { r, u, label }
+        v.iter().zip(u.iter_mut()).for_each(|(v, u)| self.base.decompose_into(products.cs(), v, u));
+        self.leaf.hash_in(hvc, u.as_flattened(), hash)
     }
 
     /// Commits to one share per server, with one seed each; the openings come back in server order.
@@ -228,7 +268,10 @@ impl CsParams {
             .into_par_iter()
             .zip(shares)
             .zip(seeds)
-            .map(|((index, share), seed)| self.leaf(index, seed, share.expose()).label.clone())
+            .map_init(
+                || OpeningMemory::new(self),
+                |memory, ((index, share), seed)| self.leaf(index, seed, share.expose(), memory),
+            )
             .collect();
         let tree = self.tree.build(&self.lattice.hvc, labels);
         let openings = shares
@@ -253,13 +296,32 @@ impl CsParams {
         opening: &FreshOpening,
         root: &RootDigest,
     ) -> Result<VerifiedOpening, OpeningError> {
+        let mut memory = OpeningMemory::new(self);
+        self.verify_fresh_in(index, opening, root, &mut memory)?;
+        Ok(memory.into_opening())
+    }
+
+    /// [`verify_fresh`](Self::verify_fresh) in memory that the caller keeps.
+    ///
+    /// # Errors
+    /// As [`verify_fresh`](Self::verify_fresh).
+    ///
+    /// # Panics
+    /// As [`verify_fresh`](Self::verify_fresh).
+    pub(crate) fn verify_fresh_in<'m>(
+        &self,
+        index: u16,
+        opening: &FreshOpening,
+        root: &RootDigest,
+        memory: &'m mut OpeningMemory,
+    ) -> Result<&'m VerifiedOpening, OpeningError> {
         assert!(index < self.servers, "server {index} of {}", self.servers);
-        let leaf = self.leaf(index, opening.seed(), opening.share());
-        let walk = self.tree.walk(&self.lattice.hvc, index.into(), leaf.label.clone(), opening.siblings());
-        if Commitment(walk.root).digest(&self.lattice) != *root {
-            return Err(OpeningError::Root);
-        }
-        Ok(VerifiedOpening { index, leaf, levels: walk.levels })
+        let label = self.leaf(index, opening.seed(), opening.share(), memory);
+        let OpeningMemory { opening: verified, hash, .. } = memory;
+        verified.index = index;
+        let (at, siblings) = ((index.into(), label), opening.siblings());
+        let walked = self.tree.walk_in(&self.lattice.hvc, at, siblings, &mut verified.levels, hash);
+        if Commitment(walked).digest(&self.lattice) == *root { Ok(verified) } else { Err(OpeningError::Root) }
     }
 
     /// Checks a summed opening of leaf `index` over `clients` commitments against the sum of their roots, and returns

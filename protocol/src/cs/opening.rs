@@ -220,8 +220,8 @@ impl OpeningSum {
         polys: fn(&mut ShortPoly, &ShortPoly),
         levels: fn(&mut Level, &Level),
     ) {
-        self.r.iter_mut().zip(&opening.leaf.r).for_each(|(sum, r)| polys(sum, r));
-        self.u.iter_mut().zip(&opening.leaf.u).for_each(|(sum, u)| polys(sum, u));
+        self.r.iter_mut().zip(&opening.r).for_each(|(sum, r)| polys(sum, r));
+        self.u.iter_mut().zip(opening.u.as_flattened()).for_each(|(sum, u)| polys(sum, u));
         self.levels.iter_mut().zip(&opening.levels).for_each(|(sum, level)| levels(sum, level));
     }
 

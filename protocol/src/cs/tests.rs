@@ -7,7 +7,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 fn params(set: &'static ParameterSet, servers: u16) -> CsParams {
-    let lattice = Arc::new(Lattice::new(set, backend::scalar()));
+    let lattice = Arc::new(Lattice::new(set, backend::under_test()));
     CsParams::new(lattice, &CrsSeed::derive(&DeploymentId::from_name("cs test"), set), servers)
 }
 

@@ -10,7 +10,7 @@ use rand_core::Rng;
 use rand_core::SeedableRng;
 
 fn params(set: &'static ParameterSet, polys: u32, plaintext: Plaintext) -> KaheParams {
-    let lattice = Arc::new(Lattice::new(set, backend::scalar()));
+    let lattice = Arc::new(Lattice::new(set, backend::under_test()));
     let seed = CrsSeed::derive(&DeploymentId::from_name("kahe test"), set);
     KaheParams::new(lattice, &seed, &EpochDigest::from_digest([1; 32]), polys, plaintext)
 }
@@ -193,7 +193,7 @@ fn ciphertexts_and_pads_look_uniform() {
 
 #[test]
 fn each_epoch_has_its_own_vector() {
-    let lattice = Arc::new(Lattice::new(&P300, backend::scalar()));
+    let lattice = Arc::new(Lattice::new(&P300, backend::under_test()));
     let seed = CrsSeed::derive(&DeploymentId::from_name("kahe test"), &P300);
     let of = |byte| {
         let epoch = EpochDigest::from_digest([byte; 32]);

@@ -160,7 +160,8 @@ pub(super) fn envelope_context(
     }
 }
 
-/// One whole round of a client in direct or aggregated mode.
+/// One whole round of a client in direct or aggregated mode. It keeps nothing to answer complaints with: see
+/// [`run_client_round_with_openings`].
 ///
 /// # Errors
 /// `Message` for a vector of another shape; `Servers` for another server list; `Mode` in erasure-coded rounds.
@@ -173,26 +174,41 @@ pub fn run_client_round(
     servers: &[(ServerId, pke::PublicKey)],
     signing_key: &SigningKey,
 ) -> Result<ClientRound, ClientRoundError> {
+    run_client_round_with_openings(rng, params, session, client_id, message, servers, signing_key)
+        .map(|(round, _)| round)
+}
+
+/// [`run_client_round`] that also returns the opening of each server, in order: secrets, for an
+/// [`AnswerGuard`](super::AnswerGuard) and nothing else.
+///
+/// # Errors
+/// As [`run_client_round`].
+pub fn run_client_round_with_openings(
+    rng: &mut (impl CryptoRng + ?Sized),
+    params: &ProtocolParams,
+    session: &SessionId,
+    client_id: ClientId,
+    message: &[PlainPoly],
+    servers: &[(ServerId, pke::PublicKey)],
+    signing_key: &SigningKey,
+) -> Result<(ClientRound, Vec<FreshOpening>), ClientRoundError> {
     if params.mode().roots() != 1 {
         return Err(ClientRoundError::Mode { mode: params.mode() });
     }
     let key = kahe_keygen(rng, params);
     let ciphertext = kahe_encrypt(rng, params, &key, message).map_err(ClientRoundError::Message)?;
-    let (commitment, sealed) = share_and_seal(rng, params, session, client_id, &key, servers)?;
+    let (commitment, sealed, openings) = share_and_seal(rng, params, session, client_id, &key, servers)?;
     let (env_root, envelopes) = env_root(client_id, sealed);
     let statement = PostStatement::direct(params, session, client_id, &commitment, &ciphertext, env_root);
     let signed = SignedPost::sign(statement, signing_key);
-    Ok(ClientRound {
-        client_id,
-        post: ClientBulletinEntry { head: PostHead { signed, commitment }, ciphertext },
-        envelopes,
-    })
+    let post = ClientBulletinEntry { head: PostHead { signed, commitment }, ciphertext };
+    Ok((ClientRound { client_id, post, envelopes }, openings))
 }
 
 /// A sealed opening, with the digest of the key it is sealed to.
 pub(super) type Sealed = (EnvelopeKeyDigest, Vec<u8>);
 
-/// The key's way to the servers: shared, committed to and sealed.
+/// The key's way to the servers: shared, committed to and sealed. With the openings, for who keeps them.
 pub(super) fn share_and_seal(
     rng: &mut (impl CryptoRng + ?Sized),
     params: &ProtocolParams,
@@ -200,11 +216,11 @@ pub(super) fn share_and_seal(
     client: ClientId,
     key: &Key,
     servers: &[(ServerId, pke::PublicKey)],
-) -> Result<(Commitment, Vec<Sealed>), ClientRoundError> {
+) -> Result<(Commitment, Vec<Sealed>, Vec<FreshOpening>), ClientRoundError> {
     let shares = shamir_share(rng, params, key);
     let (commitment, openings) = cs_commit(rng, params, &shares);
     let root = commitment.digest(params.lattice());
     let sealed = seal_openings(rng, params, session, client, root, &openings, servers)?;
     let keys = servers.iter().map(|(_, key)| key.digest());
-    Ok((commitment, keys.zip(sealed).collect()))
+    Ok((commitment, keys.zip(sealed).collect(), openings))
 }

@@ -5,6 +5,7 @@ use super::client::{ClientRoundError, kahe_encrypt, kahe_keygen, share_and_seal}
 use super::lane_params::LaneCode;
 use super::params::ProtocolParams;
 use crate::bulletin::{Envelope, LaneItem, PostStatement, RsClientBulletinEntry, SignedPost, delivery_root};
+use crate::cs::FreshOpening;
 use crate::ids::{ClientId, NodeId, ServerId, SessionId};
 use crate::pke;
 use crate::plaintext::PlainPoly;
@@ -63,7 +64,8 @@ pub(super) fn item_body(
     body
 }
 
-/// One whole round of a client in erasure mode.
+/// One whole round of a client in erasure mode. It keeps nothing to answer complaints with: see
+/// [`run_client_round_rs_with_openings`].
 ///
 /// # Errors
 /// `Message` for a vector of another shape; `Servers` for another server list; `NoLanes` in a round without lanes.
@@ -76,20 +78,34 @@ pub fn run_client_round_rs(
     servers: &[(ServerId, pke::PublicKey)],
     signing_key: &SigningKey,
 ) -> Result<RsClientRound, ClientRoundError> {
+    run_client_round_rs_with_openings(rng, params, session, client_id, message, servers, signing_key)
+        .map(|(round, _)| round)
+}
+
+/// [`run_client_round_rs`] that also returns the opening of each server, in order: secrets, for an
+/// [`AnswerGuard`](super::AnswerGuard) and nothing else.
+///
+/// # Errors
+/// As [`run_client_round_rs`].
+pub fn run_client_round_rs_with_openings(
+    rng: &mut (impl CryptoRng + ?Sized),
+    params: &ProtocolParams,
+    session: &SessionId,
+    client_id: ClientId,
+    message: &[PlainPoly],
+    servers: &[(ServerId, pke::PublicKey)],
+    signing_key: &SigningKey,
+) -> Result<(RsClientRound, Vec<FreshOpening>), ClientRoundError> {
     let code = params.lane_code().ok_or(ClientRoundError::NoLanes { mode: params.mode() })?;
     let key = kahe_keygen(rng, params);
     let ciphertext = kahe_encrypt(rng, params, &key, message).map_err(ClientRoundError::Message)?;
     let (share_commitment, bodies) =
         code_ciphertext(code, &ciphertext).expect("an encryption of this round's shape was just packed");
-    let (commitment, sealed) = share_and_seal(rng, params, session, client_id, &key, servers)?;
+    let (commitment, sealed, openings) = share_and_seal(rng, params, session, client_id, &key, servers)?;
     let (root, envelopes, items) = delivery_root(client_id, sealed, bodies);
     let roots = (&commitment, &share_commitment);
     let statement = PostStatement::erasure(params, session, client_id, roots, &ciphertext, root);
     let signed = SignedPost::sign(statement, signing_key);
-    Ok(RsClientRound {
-        client_id,
-        post: RsClientBulletinEntry { signed, commitment, share_commitment },
-        envelopes,
-        items,
-    })
+    let post = RsClientBulletinEntry { signed, commitment, share_commitment };
+    Ok((RsClientRound { client_id, post, envelopes, items }, openings))
 }

@@ -27,6 +27,14 @@ const MAX_POLYS: u32 = 1 << 17;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
+    /// As many servers assumed faulty as reveal the sum: nothing is private then.
+    #[error("{faulty} faulty servers: they must be fewer than the threshold {threshold}")]
+    Faulty {
+        /// f.
+        faulty: u16,
+        /// t.
+        threshold: u16,
+    },
     /// Lanes that cannot carry a code.
     #[error(
         "{needed}-of-{lanes} lanes: the code needs 1 <= k <= n, and every server is a lane, so n >= {servers}"
@@ -82,6 +90,7 @@ pub enum SetupError {
 impl Fault for SetupError {
     fn code(&self) -> &'static str {
         match self {
+            Self::Faulty { .. } => "setup_faulty",
             Self::Lanes { .. } => "setup_lanes",
             Self::MaxClients { .. } => "setup_max_clients",
             Self::MinClients { .. } => "setup_min_clients",
@@ -93,6 +102,23 @@ impl Fault for SetupError {
     fn attribution(&self) -> Attribution {
         Attribution::Operator
     }
+}
+
+/// Setup accepts this, and whoever runs it should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupWarning {
+    /// t < 2f+1: f servers that lie can make a client run out of answers. Its privacy stands.
+    #[error(
+        "threshold {threshold} with {faulty} faulty servers: below {}, they can shut a client out of rounds",
+        2 * u32::from(*faulty) + 1
+    )]
+    ClientsCanBeShutOut {
+        /// f.
+        faulty: u16,
+        /// t.
+        threshold: u16,
+    },
 }
 
 /// What a deployment fixes for an epoch, whatever the shape of its rounds.
@@ -108,6 +134,9 @@ pub struct Deployment {
     pub min_clients: u32,
     /// Most clients a round may have.
     pub max_clients: u32,
+    /// Servers assumed faulty, f. No default. It caps the complaints that a client answers, and the public parameters'
+    /// digest covers it: all parties derive the set with the same one.
+    pub faulty: u16,
     /// The arithmetic to compute with.
     pub kernels: &'static Kernels,
 }
@@ -188,13 +217,21 @@ impl ProtocolParams {
     /// Direct rounds of any shape.
     ///
     /// # Errors
-    /// `Threshold` unless S/2 < t <= S; `Polys` unless there are 1 to 131,072; `MaxClients` beyond what the parameter
+    /// `Threshold` unless S/2 < t <= S; `Faulty` unless f < t; `Polys` unless there are 1 to 131,072; `MaxClients` beyond what the parameter
     /// set can sum at this width; `MinClients` for a floor below 2 or above the ceiling.
     pub fn setup_with_kahe_dims_full(
         deployment: Deployment,
         dimensions: Dimensions,
     ) -> Result<Self, SetupError> {
         Self::build(deployment, dimensions, Mode::Direct, None)
+    }
+
+    /// Aggregated rounds of any shape: clients post to aggregators, which publish the sums of their groups.
+    ///
+    /// # Errors
+    /// As [`setup_with_kahe_dims_full`](Self::setup_with_kahe_dims_full).
+    pub fn setup_aggregated_mode(deployment: Deployment, dimensions: Dimensions) -> Result<Self, SetupError> {
+        Self::build(deployment, dimensions, Mode::Aggregated, None)
     }
 
     /// Erasure-coded rounds: any `lanes.needed` of `lanes.lanes` lanes carry the ciphertext.
@@ -223,6 +260,10 @@ impl ProtocolParams {
         if threshold <= servers / 2 || threshold > servers {
             return Err(SetupError::Threshold { threshold, servers });
         }
+        let faulty = deployment.faulty;
+        if faulty >= threshold {
+            return Err(SetupError::Faulty { faulty, threshold });
+        }
         if !(1..=MAX_POLYS).contains(&polys) {
             return Err(SetupError::Polys { polys, max: MAX_POLYS });
         }
@@ -238,8 +279,15 @@ impl ProtocolParams {
         let seed = CrsSeed::derive(&deployment.id, set);
         let shape = lanes;
         let LaneShape { needed, lanes: n } = shape.unwrap_or(LaneShape { needed: 0, lanes: 0 });
-        let described =
-            [servers.into(), threshold.into(), polys.into(), plaintext.modulus(set), needed.into(), n.into()];
+        let described = [
+            servers.into(),
+            threshold.into(),
+            faulty.into(),
+            polys.into(),
+            plaintext.modulus(set),
+            needed.into(),
+            n.into(),
+        ];
         let lattice = Arc::new(Lattice::new(set, deployment.kernels));
         let message = usize::try_from(polys).expect("usize has at least 32 bits");
         Ok(Self {
@@ -296,6 +344,30 @@ impl ProtocolParams {
     /// Servers that together reveal the sum.
     pub const fn threshold(&self) -> u16 {
         self.dimensions.threshold
+    }
+
+    /// Servers assumed faulty, f.
+    pub const fn faulty(&self) -> u16 {
+        self.deployment.faulty
+    }
+
+    /// Most complaints that a client answers in one session: a_max = t-1-f. With the f shares of faulty servers that is
+    /// one share less than reveal its vector.
+    pub const fn max_answers(&self) -> u16 {
+        self.dimensions.threshold - 1 - self.deployment.faulty
+    }
+
+    /// Servers that have to have checked before a round is closed ahead of its deadline: min(S, t+f), of which t are
+    /// honest if there are as many. At the deadline, t are enough.
+    pub fn early_close(&self) -> u16 {
+        self.servers().min(self.threshold().saturating_add(self.faulty()))
+    }
+
+    /// What should be known of these parameters before they are used.
+    pub fn warnings(&self) -> Vec<SetupWarning> {
+        let (threshold, faulty) = (self.threshold(), self.faulty());
+        let warned = u32::from(threshold) < 2 * u32::from(faulty) + 1;
+        warned.then_some(SetupWarning::ClientsCanBeShutOut { faulty, threshold }).into_iter().collect()
     }
 
     /// The sharing of a key among the servers.
@@ -432,7 +504,8 @@ mod tests {
             set: &P300,
             min_clients,
             max_clients,
-            kernels: backend::scalar(),
+            faulty: 0,
+            kernels: backend::under_test(),
         }
     }
 
@@ -482,6 +555,30 @@ mod tests {
     }
 
     #[test]
+    fn faulty_servers_are_fewer_than_the_threshold() {
+        let setup = |servers, threshold, faulty| {
+            let deployment = Deployment { faulty, ..deployment(2, 3) };
+            ProtocolParams::setup_with_threshold(deployment, servers, threshold)
+        };
+        // S, t, f; a_max = t - 1 - f and min(S, t + f) worked out by hand; whether f liars can shut a client out.
+        for (servers, threshold, faulty, cap, close, warned) in [
+            (8, 6, 2, 3, 8, false),
+            (8, 6, 3, 2, 8, true),
+            (16, 10, 2, 7, 12, false),
+            (1, 1, 0, 0, 1, false),
+            (3, 2, 1, 0, 3, true),
+        ] {
+            let params = setup(servers, threshold, faulty).unwrap();
+            assert_eq!((params.max_answers(), params.early_close()), (cap, close));
+            assert_eq!(params.warnings().len(), usize::from(warned));
+        }
+        for (servers, threshold, faulty) in [(8, 6, 6), (8, 6, u16::MAX), (1, 1, 1)] {
+            let refused = setup(servers, threshold, faulty).map(|_| ()).err();
+            assert_eq!(refused, Some(SetupError::Faulty { faulty, threshold }));
+        }
+    }
+
+    #[test]
     fn the_digest_depends_on_every_dimension() {
         let of = |dimensions| {
             *ProtocolParams::setup_with_kahe_dims_full(deployment(2, 3), dimensions).unwrap().crs_digest()
@@ -493,6 +590,9 @@ mod tests {
             of(Dimensions { threshold: 7, ..base }),
             of(Dimensions { polys: 2, ..base }),
             of(Dimensions { plaintext: Plaintext::PowerOfTwo, ..base }),
+            *ProtocolParams::setup_with_kahe_dims_full(Deployment { faulty: 1, ..deployment(2, 3) }, base)
+                .unwrap()
+                .crs_digest(),
             *ProtocolParams::setup_rs_mode(deployment(2, 3), base, LaneShape { needed: 6, lanes: 8 })
                 .unwrap()
                 .crs_digest(),

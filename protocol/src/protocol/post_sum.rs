@@ -5,9 +5,11 @@
 //! turn out not to be those that its client signed. Never two at once, so memory does not grow with the clients.
 
 use super::params::ProtocolParams;
-use crate::bulletin::{CanonicalSet, PostHead, PostView, StatementError, VerifiedPost, posts_digest};
+use crate::bulletin::{
+    CanonicalSet, PostHead, PostView, StatementError, VerifiedPost, ciphertext_digest, posts_digest,
+};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{CiphertextDigest, ClientId, PostsDigest, RootDigest, SessionId};
+use crate::ids::{CiphertextDigest, ClientId, PostsDigest, SessionId};
 use crate::kahe::{CiphertextSum, KaheError};
 use crate::sig::VerifyingKey;
 use chipmunk::ring::pack::PackError;
@@ -42,6 +44,12 @@ pub enum PostFault {
         #[source]
         source: KaheError,
     },
+    /// This client's post is not in the sum.
+    #[error("the post of client {client} was not added")]
+    NotAdded {
+        /// The client.
+        client: ClientId,
+    },
     /// The client is not in the canonical set.
     #[error("client {client} is not in the canonical set")]
     NotInSet {
@@ -67,6 +75,7 @@ impl Fault for PostFault {
             Self::AlreadyAdded { .. } => "post_already_added",
             Self::BodyMismatch { .. } => "post_body_mismatch",
             Self::Ciphertext { .. } => "post_ciphertext",
+            Self::NotAdded { .. } => "post_not_added",
             Self::NotInSet { .. } => "post_not_in_set",
             Self::Statement(error) => error.code(),
             Self::WrongClient { .. } => "post_wrong_client",
@@ -75,9 +84,10 @@ impl Fault for PostFault {
 
     fn attribution(&self) -> Attribution {
         match self {
-            Self::AlreadyAdded { .. } | Self::NotInSet { .. } | Self::WrongClient { .. } => {
-                Attribution::Caller
-            }
+            Self::AlreadyAdded { .. }
+            | Self::NotAdded { .. }
+            | Self::NotInSet { .. }
+            | Self::WrongClient { .. } => Attribution::Caller,
             // The bulletin may have altered it, the client may have signed what does not exist.
             Self::BodyMismatch { .. } => Attribution::Nobody,
             // Only what the client signed is its own; that there are too many clients is not.
@@ -100,7 +110,7 @@ pub struct PostSum<'a> {
     canonical: &'a CanonicalSet,
     ciphertexts: CiphertextSum,
     roots: Poly<Hvc, Coeff>,
-    added: BTreeMap<ClientId, RootDigest>,
+    added: BTreeMap<ClientId, VerifiedPost>,
     /// Memory of the post on its way, kept from one to the next.
     buffer: Vec<u8>,
 }
@@ -180,7 +190,7 @@ impl<'a> PostSum<'a> {
         match outcome {
             Ok(()) => {
                 self.params.lattice().hvc.add_assign(&mut self.roots, head.commitment.root());
-                self.added.insert(client, *verified.root());
+                self.added.insert(client, verified.clone());
             }
             Err(_) => self.ciphertexts.take_off(polys, ciphertext),
         }
@@ -214,7 +224,34 @@ impl<'a> PostSum<'a> {
 
     /// Which posts are in the sum: what a server has to have summed for its sum to open this one.
     pub fn digest(&self) -> PostsDigest {
-        posts_digest(&self.added)
+        posts_digest(self.added.iter().map(|(client, post)| (client, post.root())))
+    }
+
+    /// The posts in the sum.
+    pub(super) const fn added(&self) -> &BTreeMap<ClientId, VerifiedPost> {
+        &self.added
+    }
+
+    /// Takes a post off again, from the bytes that it was added from.
+    ///
+    /// # Errors
+    /// `NotAdded` if the client's post is not in the sum; `BodyMismatch` if these bytes are not those of the post that
+    /// is. The sum is then unchanged.
+    pub fn withdraw<'p>(&mut self, post: impl Into<PostView<'p>>) -> Result<(), PostFault> {
+        let PostView { head, ciphertext } = post.into();
+        let client = head.signed.claim().client;
+        let Some(added) = self.added.get(&client) else { return Err(PostFault::NotAdded { client }) };
+        let mismatch = |part| Err(PostFault::BodyMismatch { client, part });
+        if head.commitment.digest(self.params.lattice()) != *added.root() {
+            return mismatch("commitment root");
+        }
+        if ciphertext_digest(ciphertext) != added.statement().ciphertext {
+            return mismatch("ciphertext");
+        }
+        self.ciphertexts.subtract(ciphertext);
+        self.params.lattice().hvc.sub_assign(&mut self.roots, head.commitment.root());
+        self.added.remove(&client);
+        Ok(())
     }
 
     /// The first canonical client whose post is not in the sum.

@@ -12,13 +12,14 @@ use super::post_sum::{PostFault, PostSum};
 use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
 use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, NodeId, PostsDigest, ServerId, SessionId};
+use crate::ids::{AggregatorId, ClientId, NodeId, PostsDigest, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, KaheError, SummedKey};
 use crate::plaintext::PlainPoly;
 use crate::rs::RsError;
 use crate::sig::VerifyingKey;
 use crate::sss::ShareError;
 use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
+use std::collections::BTreeMap;
 
 /// A server that lied, and what about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +102,22 @@ pub enum RejectReason {
     /// is not that of the round.
     #[error("a server's sum was refused")]
     Entry(#[source] VerifyError),
+    /// A canonical client is in no group that counts.
+    #[error("client {client} is in the canonical set and in no group")]
+    GroupGap {
+        /// The first such client.
+        client: ClientId,
+    },
+    /// Two groups have one client: their total would count it twice. Each group may be right by itself.
+    #[error("client {client} is in the groups of aggregators {first} and {second}")]
+    GroupOverlap {
+        /// The client.
+        client: ClientId,
+        /// The group it was found in first.
+        first: AggregatorId,
+        /// The other.
+        second: AggregatorId,
+    },
     /// Too few lanes are left after exclusion.
     #[error("{remaining} lane sums are left where {need} are needed; {} lanes lied", culprits.len())]
     LanesExhausted {
@@ -175,6 +192,8 @@ impl Fault for RejectReason {
             Self::AboveMax { .. } => "set_above_max",
             Self::BelowFloor { .. } => "set_below_floor",
             Self::Entry(error) => error.code(),
+            Self::GroupGap { .. } => "group_gap",
+            Self::GroupOverlap { .. } => "group_overlap",
             Self::LanesExhausted { .. } => "lanes_exhausted",
             Self::NoLanes => "no_lanes",
             Self::Noise(error) => error.code(),
@@ -195,7 +214,9 @@ impl Fault for RejectReason {
             Self::Shares(error) => error.attribution(),
             Self::NoLanes => Attribution::Caller,
             // The culprits are in the value; more parties than one may be named there.
-            Self::LanesExhausted { .. }
+            Self::GroupGap { .. }
+            | Self::GroupOverlap { .. }
+            | Self::LanesExhausted { .. }
             | Self::NotACodeword(_)
             | Self::PostMissing { .. }
             | Self::SharesExhausted { .. } => Attribution::Nobody,
@@ -205,9 +226,10 @@ impl Fault for RejectReason {
     fn retry(&self) -> Retry {
         match self {
             Self::Post(fault) => fault.retry(),
-            Self::LanesExhausted { .. } | Self::PostMissing { .. } | Self::SharesExhausted { .. } => {
-                Retry::SameRequest
-            }
+            Self::GroupGap { .. }
+            | Self::LanesExhausted { .. }
+            | Self::PostMissing { .. }
+            | Self::SharesExhausted { .. } => Retry::SameRequest,
             _ => Retry::Never,
         }
     }
@@ -222,6 +244,16 @@ pub(super) struct Place<'a> {
     pub canonical: &'a CanonicalSet,
     pub posts: &'a PostsDigest,
     pub roots: &'a Poly<Hvc, Coeff>,
+}
+
+/// The summed key that the verified shares give.
+pub(super) fn summed_key(
+    params: &ProtocolParams,
+    shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
+) -> Result<SummedKey, RejectReason> {
+    let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
+    let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
+    Ok(SummedKey::from_cs(params.lattice(), &key))
 }
 
 /// Verifies the servers' sums, excludes those that lie, and opens the summed ciphertext with what is left: at least t,
@@ -241,10 +273,7 @@ pub(super) fn open_sum(
     if shares.len() < usize::from(need) {
         return Err(RejectReason::SharesExhausted { remaining: shares.len(), need, culprits });
     }
-    let samples: Vec<(ServerId, &Poly<Cs, Coeff>)> =
-        shares.iter().map(|(server, share)| (*server, share)).collect();
-    let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
-    let key = SummedKey::from_cs(params.lattice(), &key);
+    let key = summed_key(params, &shares)?;
     observe(Phase::Interpolate);
     let plaintext = params.kahe().decrypt(ciphertexts, &key).map_err(RejectReason::Noise)?;
     observe(Phase::Decrypt);

@@ -5,19 +5,20 @@
 //! many [`ServerRound`]s; the durable form of that rule, across crashes and restarts, is the host's.
 
 use super::client::envelope_context;
+use super::complaint::{AnswerFault, verify_answer};
 use super::params::ProtocolParams;
 use crate::bulletin::{
-    CanonicalSet, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim, VerifiedPost,
-    posts_digest,
+    Answer, CanonicalSet, Checked, Complaint, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry,
+    StatementContext, SumClaim, VerifiedPost, posts_digest,
 };
-use crate::cs::{FreshOpening, OpeningError, OpeningSum, VerifiedOpening};
+use crate::cs::{FreshOpening, OpeningError, OpeningMemory, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{
     ClientId, EnvelopeKeyDigest, EpochDigest, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
     tagged_sha256,
 };
 use crate::pke::{self, OpenError};
-use crate::sig::SigningKey;
+use crate::sig::{SigningKey, VerifyingKey};
 use crate::wire::{DecodeError, DecodeWith};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -34,6 +35,7 @@ pub struct ServerIdentity {
     envelope_key: pke::PrivateKey,
     signing_key: SigningKey,
     answers: Mutex<BTreeMap<SessionId, SumClaim>>,
+    checked: Mutex<BTreeMap<SessionId, Checked>>,
 }
 
 impl ServerIdentity {
@@ -53,7 +55,8 @@ impl ServerIdentity {
         };
         match epoch.server(id).filter(own) {
             Some(_) => {
-                Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers: Mutex::default() })
+                let (answers, checked) = (Mutex::default(), Mutex::default());
+                Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers, checked })
             }
             None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
         }
@@ -72,6 +75,28 @@ impl ServerIdentity {
     /// What signs its sums.
     pub const fn signing_key(&self) -> &SigningKey {
         &self.signing_key
+    }
+
+    /// Signs what this server found wrong with a session's envelopes: once. Asked again, it gives the same object.
+    ///
+    /// # Errors
+    /// `AlreadyChecked` if this session was signed with other complaints.
+    pub fn sign_checked(
+        &self,
+        params: &ProtocolParams,
+        session: &SessionId,
+        complaints: BTreeMap<ClientId, Complaint>,
+    ) -> Result<Checked, ServerRoundError> {
+        let mut signed = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = signed.entry(*session).or_insert_with(|| {
+            let context = StatementContext::new(params, session);
+            Checked::sign(context, self.id, complaints.clone(), &self.signing_key)
+        });
+        if *checked.complaints() == complaints {
+            Ok(checked.clone())
+        } else {
+            Err(ServerRoundError::AlreadyChecked { server: self.id })
+        }
     }
 
     /// Takes down what is about to be answered, unless this session has another answer.
@@ -253,6 +278,12 @@ pub enum ServerRoundError {
         /// The set asked for.
         asked: SetDigest,
     },
+    /// This session's complaints are signed already, and are others.
+    #[error("server {server} has signed its complaints of this session, and they are others")]
+    AlreadyChecked {
+        /// The server.
+        server: ServerId,
+    },
     /// The set is smaller than the anonymity floor.
     #[error("a canonical set of {got} clients, the floor is {floor}")]
     BelowFloor {
@@ -285,6 +316,7 @@ impl Fault for ServerRoundError {
         match self {
             Self::AboveMax { .. } => "server_above_max",
             Self::AlreadyAnswered { .. } => "server_already_answered",
+            Self::AlreadyChecked { .. } => "server_already_checked",
             Self::BelowFloor { .. } => "server_below_floor",
             Self::Envelope(fault) => fault.code(),
             Self::MissingClient { .. } => "server_missing_client",
@@ -297,6 +329,7 @@ impl Fault for ServerRoundError {
             Self::Envelope(fault) => fault.attribution(),
             Self::AboveMax { .. }
             | Self::AlreadyAnswered { .. }
+            | Self::AlreadyChecked { .. }
             | Self::BelowFloor { .. }
             | Self::OtherPosts { .. } => Attribution::Operator,
             Self::MissingClient { .. } => Attribution::Nobody,
@@ -309,6 +342,7 @@ impl Fault for ServerRoundError {
             Self::MissingClient { .. } => Retry::SameRequest,
             Self::AboveMax { .. }
             | Self::AlreadyAnswered { .. }
+            | Self::AlreadyChecked { .. }
             | Self::BelowFloor { .. }
             | Self::OtherPosts { .. } => Retry::Never,
         }
@@ -326,6 +360,19 @@ pub fn unseal_opening(
     post: &VerifiedPost,
     envelope: &Envelope,
 ) -> Result<(FreshOpening, VerifiedOpening), EnvelopeFault> {
+    let mut memory = OpeningMemory::new(params.cs());
+    let opening = unseal_in(identity, params, post, envelope, &mut memory)?;
+    Ok((opening, memory.into_opening()))
+}
+
+/// [`unseal_opening`] that leaves the verified opening in `memory`.
+fn unseal_in(
+    identity: &ServerIdentity,
+    params: &ProtocolParams,
+    post: &VerifiedPost,
+    envelope: &Envelope,
+    memory: &mut OpeningMemory,
+) -> Result<FreshOpening, EnvelopeFault> {
     if identity.epoch != *params.epoch() {
         return Err(EnvelopeFault::WrongEpoch { server: identity.id });
     }
@@ -346,9 +393,6 @@ pub fn unseal_opening(
     }
     let published = identity.envelope_key.public_key();
     let expected = published.digest();
-    if envelope.key != expected {
-        return Err(EnvelopeFault::StaleKey { client, expected, found: envelope.key });
-    }
     let context = envelope_context(params, &statement.session, client, identity.id, *post.root());
     let blame = |fault: EnvelopeFault| {
         // Test data only: it need not be unpredictable, and a fixed seed keeps this function deterministic.
@@ -358,15 +402,18 @@ pub fn unseal_opening(
             Err(source) => EnvelopeFault::SelfTest { server: identity.id, source },
         }
     };
+    if envelope.key != expected {
+        return Err(blame(EnvelopeFault::StaleKey { client, expected, found: envelope.key }));
+    }
     let bytes = pke::open(&identity.envelope_key, &context, &envelope.sealed)
         .map_err(|source| blame(EnvelopeFault::Unopenable { client, source }))?;
     let opening = FreshOpening::from_bytes_with(params.cs(), &bytes)
         .map_err(|source| blame(EnvelopeFault::MalformedOpening { client, source }))?;
-    let verified = params
+    params
         .cs()
-        .verify_fresh(identity.id.0, &opening, post.root())
+        .verify_fresh_in(identity.id.0, &opening, post.root(), memory)
         .map_err(|source| blame(EnvelopeFault::BadOpening { client, source }))?;
-    Ok((opening, verified))
+    Ok(opening)
 }
 
 /// [`unseal_opening`] for many clients, in parallel; results in the order given.
@@ -386,6 +433,7 @@ pub struct ServerRound {
     sum: OpeningSum,
     /// What is in the sum, small enough to keep: an opening is recomputed from it should it have to come off again.
     received: BTreeMap<ClientId, (FreshOpening, RootDigest)>,
+    memory: OpeningMemory,
     answered: Option<ServerBulletinEntry>,
 }
 
@@ -398,8 +446,8 @@ impl std::fmt::Debug for ServerRound {
 impl ServerRound {
     /// A round in which nothing has arrived yet.
     pub fn new(params: Arc<ProtocolParams>, session: SessionId, identity: Arc<ServerIdentity>) -> Self {
-        let sum = OpeningSum::new(params.cs());
-        Self { params, session, identity, sum, received: BTreeMap::new(), answered: None }
+        let (sum, memory) = (OpeningSum::new(params.cs()), OpeningMemory::new(params.cs()));
+        Self { params, session, identity, sum, received: BTreeMap::new(), memory, answered: None }
     }
 
     /// Opens, verifies and adds one client's envelope.
@@ -407,8 +455,30 @@ impl ServerRound {
     /// # Errors
     /// As [`unseal_opening`], and `AlreadyReceived`, `Closed` or `WrongSession`. The sum is then unchanged.
     pub fn receive(&mut self, post: &VerifiedPost, envelope: &Envelope) -> Result<(), EnvelopeFault> {
-        let unsealed = unseal_opening(&self.identity, &self.params, post, envelope);
-        self.add(post, unsealed)
+        self.expect(post)?;
+        let opening = unseal_in(&self.identity, &self.params, post, envelope, &mut self.memory)?;
+        self.sum.add(self.memory.opening());
+        self.received.insert(post.client(), (opening, *post.root()));
+        Ok(())
+    }
+
+    /// Verifies and adds a client's answer to this server's complaint: it takes the place of the envelope.
+    ///
+    /// # Errors
+    /// As [`verify_answer`]; `WrongServer` for an answer to another server; `NotTaken` for what
+    /// [`receive`](Self::receive) refuses. The sum is then unchanged.
+    pub fn receive_answer(
+        &mut self,
+        key: &VerifyingKey,
+        post: &VerifiedPost,
+        answer: &Answer,
+    ) -> Result<(), AnswerFault> {
+        let (expected, found) = (self.identity.id, answer.server());
+        if found != expected {
+            return Err(AnswerFault::WrongServer { expected, found });
+        }
+        let verified = verify_answer(&self.params, &self.session, key, post, answer)?;
+        self.add(post, Ok(verified)).map_err(AnswerFault::NotTaken)
     }
 
     /// Adds an envelope that [`unseal_opening`] has opened and verified.
@@ -417,6 +487,15 @@ impl ServerRound {
         post: &VerifiedPost,
         unsealed: Result<(FreshOpening, VerifiedOpening), EnvelopeFault>,
     ) -> Result<(), EnvelopeFault> {
+        self.expect(post)?;
+        let (opening, verified) = unsealed?;
+        self.sum.add(&verified);
+        self.received.insert(post.client(), (opening, *post.root()));
+        Ok(())
+    }
+
+    /// Whether this client's envelope is still to come.
+    fn expect(&self, post: &VerifiedPost) -> Result<(), EnvelopeFault> {
         let client = post.client();
         if post.statement().session != self.session {
             return Err(EnvelopeFault::WrongSession { client });
@@ -427,9 +506,6 @@ impl ServerRound {
         if self.received.contains_key(&client) {
             return Err(EnvelopeFault::AlreadyReceived { client });
         }
-        let (opening, verified) = unsealed?;
-        self.sum.add(&verified);
-        self.received.insert(client, (opening, *post.root()));
         Ok(())
     }
 
@@ -450,8 +526,9 @@ impl ServerRound {
 
     fn take_off(&mut self, client: ClientId) -> bool {
         let Some((opening, root)) = self.received.remove(&client) else { return false };
-        let verified = self.params.cs().verify_fresh(self.identity.id.0, &opening, &root);
-        self.sum.subtract(&verified.expect("it verified on arrival and is unchanged"));
+        let cs = self.params.cs();
+        let verified = cs.verify_fresh_in(self.identity.id.0, &opening, &root, &mut self.memory);
+        self.sum.subtract(verified.expect("it verified on arrival and is unchanged"));
         true
     }
 

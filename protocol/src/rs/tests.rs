@@ -7,7 +7,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 fn code(set: &'static ParameterSet, needed: u16, lanes: u16, polys: usize) -> RsParams {
-    RsParams::new(Arc::new(Lattice::new(set, backend::scalar())), needed, lanes, polys)
+    RsParams::new(Arc::new(Lattice::new(set, backend::under_test())), needed, lanes, polys)
 }
 
 /// Residues of a ciphertext of `polys` polynomials, every word uniform below its prime.

@@ -20,7 +20,7 @@ use crate::ids::{NodeId, RootDigest};
 use crate::lattice::{CrsSeed, Lattice};
 use crate::rs::Share;
 use chipmunk::digits::{DigitBase, PairDigits};
-use chipmunk::hash::RingHash;
+use chipmunk::hash::{HashMemory, RingHash};
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::pack::{PackError, packed_len};
 use chipmunk::ring::{Coeff, Lane, Poly, ShortPoly, backend};
@@ -149,7 +149,8 @@ impl ShareCommitmentParams {
     }
 
     fn label(&self, share: &Share) -> Poly<Lane, Coeff> {
-        let mut hashing = self.leaf.begin(&self.lattice.lane);
+        let mut memory = HashMemory::default();
+        let mut hashing = self.leaf.begin(&self.lattice.lane, &mut memory);
         self.each_digit(share, |digit| hashing.column(digit));
         hashing.finish()
     }

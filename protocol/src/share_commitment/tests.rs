@@ -21,7 +21,7 @@ fn setup(
     lanes: u16,
     block: usize,
 ) -> (RsParams, ShareCommitmentParams) {
-    let lattice = Arc::new(Lattice::new(set, backend::scalar()));
+    let lattice = Arc::new(Lattice::new(set, backend::under_test()));
     let code = RsParams::new(Arc::clone(&lattice), needed, lanes, block * usize::from(needed));
     (code, ShareCommitmentParams::new(lattice, &seed(set), lanes, block))
 }

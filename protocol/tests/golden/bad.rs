@@ -42,8 +42,14 @@ const ENVELOPE: usize = 4 + 4 + 2 + 32 + SEALED + 32;
 const OPENING: usize = 5 * 2304 + 6 * 2048 + 5 * 1792;
 const SUM: usize = 4 + 6 * 32 + 2 + 4 + OPENING + 64;
 const SERVER: usize = 33 + 1184 + 64;
-/// Without lanes: it ends with their number.
+/// Up to the number of lanes. Without lanes and aggregators it ends with both numbers.
 const EPOCH: usize = 4 + 32 + 4 + 2 + 2 * SERVER + 2;
+/// Two members; their sum.
+const MEMBERS: usize = 4 + 4 * 32 + 2 + 4;
+const GROUP: usize = MEMBERS + 2 * 36 + 4352 + 10_752 + 64;
+/// One complaint, and the one hash of its path.
+const CHECKED: usize = 4 + 4 * 32 + 2 + 4;
+const ANSWER: usize = 4 + 4 * 32 + 4 + 2 + 32 + 4608 + 4352 + 64;
 /// A share of one polynomial, two siblings; two hashes among three lanes and the root over the envelopes.
 const ITEM_BODY: usize = 10_752 + 2 * 5376;
 const ITEM: usize = 4 + 4 + 2 + ITEM_BODY + 3 * 32;
@@ -209,14 +215,14 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                     Put(40, "0300"),
                     42,
                     "servers of the epoch",
-                    Truncated(3 * SERVER, 2 * SERVER + 2),
+                    Truncated(3 * SERVER, 2 * SERVER + 4),
                 ),
                 (
                     "65535 servers",
                     Put(40, "ffff"),
                     42,
                     "servers of the epoch",
-                    Truncated(65_535 * SERVER, 2 * SERVER + 2),
+                    Truncated(65_535 * SERVER, 2 * SERVER + 4),
                 ),
                 ("another epoch's key signatures", Put(36, "01"), 42, "servers of the epoch", OutOfRange),
                 ("identity with tag 05", Put(42, "05"), 42, "verifying key", OutOfRange),
@@ -229,22 +235,112 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                     "servers of the epoch",
                     Truncated(2 * SERVER, 2 * SERVER - 1),
                 ),
-                ("one byte short", Take(EPOCH - 1), EPOCH - 2, "number of lanes", Truncated(2, 1)),
-                ("one lane of none", Put(EPOCH - 2, "0100"), EPOCH, "lanes of the epoch", Truncated(33, 0)),
+                (
+                    "cut in the number of lanes",
+                    Take(EPOCH - 1),
+                    EPOCH - 2,
+                    "number of lanes",
+                    Truncated(2, 1),
+                ),
+                ("one byte short", Take(EPOCH + 1), EPOCH, "number of aggregators", Truncated(2, 1)),
+                ("one lane of none", Put(EPOCH - 2, "0100"), EPOCH, "lanes of the epoch", Truncated(33, 2)),
                 (
                     "65535 lanes",
                     Put(EPOCH - 2, "ffff"),
                     EPOCH,
                     "lanes of the epoch",
+                    Truncated(65_535 * 33, 2),
+                ),
+                (
+                    "one aggregator of none",
+                    Put(EPOCH, "0100"),
+                    EPOCH + 2,
+                    "aggregators of the epoch",
+                    Truncated(33, 0),
+                ),
+                (
+                    "65535 aggregators",
+                    Put(EPOCH, "ffff"),
+                    EPOCH + 2,
+                    "aggregators of the epoch",
                     Truncated(65_535 * 33, 0),
                 ),
-                ("trailing byte", Append("00"), EPOCH, "end of object", Trailing(1)),
+                ("trailing byte", Append("00"), EPOCH + 2, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "epoch#2",
+            vec![
+                ("one aggregator of two", Put(EPOCH, "0100"), EPOCH + 35, "end of object", Trailing(33)),
+                ("aggregator key with tag 05", Put(EPOCH + 2, "05"), EPOCH + 2, "verifying key", OutOfRange),
+            ],
+        ),
+        (
+            "group_sum",
+            vec![
+                ("a server's type", Put(0, "0102"), 0, "object type", Unexpected(0x0203, 0x0201)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("no members", Put(134, "00000000"), 134, "number of members", OutOfRange),
+                ("301 members", Put(134, "2d010000"), 134, "number of members", OutOfRange),
+                ("cut in the members", Take(MEMBERS + 71), MEMBERS, "members", Truncated(72, 71)),
+                ("a member twice", Put(MEMBERS + 36, "00000000"), MEMBERS, "members", NotCanonical),
+                ("members out of order", Put(MEMBERS, "05000000"), MEMBERS, "members", NotCanonical),
+                ("root out of range", Put(MEMBERS + 72, "ffff01"), MEMBERS + 72, "root sum", OutOfRange),
+                (
+                    "no ciphertext",
+                    Take(GROUP - 64 - 10_752),
+                    GROUP - 64 - 10_752,
+                    "ciphertext sum",
+                    Truncated(10_752, 0),
+                ),
+                ("s in the upper half", Put(GROUP - 32, HIGH_S), GROUP - 64, "signature", NotCanonical),
+                ("trailing byte", Append("00"), GROUP, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "checked",
+            vec![
+                ("an answer's type", Put(0, "0601"), 0, "object type", Unexpected(0x0204, 0x0106)),
+                ("version 0", Put(2, "0000"), 2, "object version", Unexpected(1, 0)),
+                ("server 2 of 2", Put(132, "0200"), 132, "server id", OutOfRange),
+                ("301 complaints", Put(134, "2d010000"), 134, "number of complaints", OutOfRange),
+                ("one complaint of none", Put(134, "01000000"), CHECKED, "complaints", Truncated(68, 64)),
+                ("s in the upper half", Put(CHECKED + 32, HIGH_S), CHECKED, "signature", NotCanonical),
+                ("trailing byte", Append("00"), CHECKED + 64, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "checked#2",
+            vec![
+                ("a client twice", Put(CHECKED + 68, "00000000"), CHECKED, "complaints", NotCanonical),
+                ("out of order", Put(CHECKED, "07000000"), CHECKED, "complaints", NotCanonical),
+                ("cut in a path", Take(CHECKED + 135), CHECKED, "complaints", Truncated(136, 135)),
+            ],
+        ),
+        (
+            "answer",
+            vec![
+                ("a checked's type", Put(0, "0402"), 0, "object type", Unexpected(0x0106, 0x0204)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("server 2 of 2", Put(136, "0200"), 136, "server id", OutOfRange),
+                ("share coefficient 0 = q", Put(138 + 32, "f5ff03"), 138, "opening", OutOfRange),
+                ("sibling out of range", Put(138 + 4640, "ffff01"), 138, "opening", OutOfRange),
+                ("cut in the opening", Take(138 + 8991), 138, "opening", Truncated(8992, 8991)),
+                ("no signature", Take(ANSWER - 64), ANSWER - 64, "signature", Truncated(64, 0)),
+                ("trailing byte", Append("00"), ANSWER, "end of object", Trailing(1)),
             ],
         ),
         (
             "epoch#1",
             vec![
-                ("two lanes of three", Put(EPOCH - 2, "0200"), EPOCH + 66, "end of object", Trailing(33)),
+                // What is read as the number of aggregators is the head of the third key: 0x03, 0x60.
+                (
+                    "two lanes of three",
+                    Put(EPOCH - 2, "0200"),
+                    EPOCH + 68,
+                    "aggregators of the epoch",
+                    Truncated(0x6003 * 33, 33),
+                ),
                 ("lane key with tag 05", Put(EPOCH, "05"), EPOCH, "verifying key", OutOfRange),
                 ("cut in the last lane", Take(EPOCH + 98), EPOCH, "lanes of the epoch", Truncated(99, 98)),
             ],

@@ -36,6 +36,11 @@ pub fn lanes() -> Net {
     deployment(SEED).servers(2).threshold(2).clients(2).lanes(2, 3).build()
 }
 
+/// The same parties with aggregators: another epoch document.
+pub fn aggregated() -> Net {
+    deployment(SEED).servers(2).threshold(2).clients(2).aggregators(2).build()
+}
+
 struct Scene<'a> {
     net: &'a Net,
     round: Round<'a>,
@@ -69,6 +74,9 @@ pub fn files() -> BTreeMap<String, Value> {
     add("server_sum", sums(&mut scene));
     add("kahe", kahe(&mut scene));
     for (name, value) in super::lanes::files(&lanes()) {
+        files.insert(name, value);
+    }
+    for (name, value) in super::groups::files(&net, &aggregated()) {
         files.insert(name, value);
     }
     for (name, value) in super::bad::files(&files) {
@@ -111,6 +119,7 @@ fn crs(scene: &Scene<'_>) -> Value {
         "epoch": params.epoch().to_string(),
         "servers": params.servers(),
         "threshold": params.threshold(),
+        "faulty": params.faulty(),
         "polys": params.kahe().polys(),
         "plaintext_modulus": params.kahe().plaintext_modulus(),
         "lanes_needed": 0,
@@ -136,11 +145,17 @@ fn epoch(scene: &Scene<'_>) -> Value {
             "number": epoch.number().0,
             "servers": servers.collect::<Vec<_>>(),
             "lanes": epoch.lanes().iter().map(|lane| hex(&lane.to_sec1())).collect::<Vec<_>>(),
+            "aggregators": epoch.aggregators().iter().map(|key| hex(&key.to_sec1())).collect::<Vec<_>>(),
             "digest": epoch.digest().to_string(),
         })
     };
     let coded = lanes().epoch;
-    object("Epoch", vec![case("two servers", &scene.net.epoch), case("two servers, three lanes", &coded)])
+    let cases = vec![
+        case("two servers", &scene.net.epoch),
+        case("two servers, three lanes", &coded),
+        case("two servers, two aggregators", &aggregated().epoch),
+    ];
+    object("Epoch", cases)
 }
 
 fn public_keys(scene: &Scene<'_>) -> Value {

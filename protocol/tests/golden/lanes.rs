@@ -44,6 +44,7 @@ fn crs(net: &Net) -> Value {
         "epoch": net.params.epoch().to_string(),
         "servers": net.params.servers(),
         "threshold": net.params.threshold(),
+        "faulty": net.params.faulty(),
         "polys": net.params.kahe().polys(),
         "plaintext_modulus": net.params.kahe().plaintext_modulus(),
         "lanes_needed": shape.needed,

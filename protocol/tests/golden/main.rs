@@ -6,12 +6,13 @@
 
 mod bad;
 mod generate;
+mod groups;
 mod lanes;
 
 use data_encoding::HEXLOWER;
 use panetiere::bulletin::{
-    CanonicalSet, ClientBulletinEntry, Envelope, Epoch, LaneBulletinEntry, LaneItem, PostStatement,
-    RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
+    Answer, CanonicalSet, Checked, ClientBulletinEntry, Envelope, Epoch, GroupSum, LaneBulletinEntry,
+    LaneItem, PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
 };
 use panetiere::cs::{Commitment, FreshOpening};
 use panetiere::fault::Fault;
@@ -47,6 +48,9 @@ static PARAMS: LazyLock<std::sync::Arc<ProtocolParams>> = LazyLock::new(|| {
     std::sync::Arc::clone(&deployment(generate::SEED).servers(2).threshold(2).clients(2).build().params)
 });
 
+static GROUP_PARAMS: LazyLock<std::sync::Arc<ProtocolParams>> =
+    LazyLock::new(|| std::sync::Arc::clone(&generate::aggregated().params));
+
 static LANE_PARAMS: LazyLock<std::sync::Arc<ProtocolParams>> =
     LazyLock::new(|| std::sync::Arc::clone(&generate::lanes().params));
 
@@ -63,9 +67,12 @@ fn bytes_have_not_changed() {
 
 /// Parses `bytes` as the named object and writes it again.
 fn reencode(object: &str, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let (params, coded) = (&**PARAMS, &**LANE_PARAMS);
+    let (params, coded, grouped) = (&**PARAMS, &**LANE_PARAMS, &**GROUP_PARAMS);
     let code = coded.lane_code().unwrap();
     match object {
+        "Answer" => Answer::from_bytes_with(params, bytes).map(|answer| answer.to_bytes()),
+        "Checked" => Checked::from_bytes_with(params, bytes).map(|checked| checked.to_bytes()),
+        "GroupSum" => GroupSum::from_bytes_with(grouped, bytes).map(|sum| sum.to_bytes(grouped)),
         "CanonicalSet" => CanonicalSet::from_bytes(bytes).map(|set| set.to_bytes()),
         "ClientBulletinEntry" => {
             ClientBulletinEntry::from_bytes_with(params, bytes).map(|post| post.to_bytes(params))

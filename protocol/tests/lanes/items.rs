@@ -212,6 +212,7 @@ fn rounds_without_lanes_have_no_items() {
         set: net.params.set(),
         min_clients: 2,
         max_clients: 300,
+        faulty: 0,
         kernels: net.params.lattice().kernels(),
     };
     let dimensions =

@@ -63,7 +63,8 @@ pub fn net(needed: u16, lanes: u16, clients: u32, polys: u32) -> Net {
         set: &P300,
         min_clients: 2,
         max_clients: 300,
-        kernels: backend::scalar(),
+        faulty: 0,
+        kernels: backend::under_test(),
     };
     let dimensions = Dimensions { servers: 3, threshold: 2, polys, plaintext: Plaintext::Prime };
     let params = ProtocolParams::setup_rs_mode(deployment, dimensions, LaneShape { needed, lanes }).unwrap();

@@ -417,12 +417,17 @@ def cases(name):
 
 def read_epoch():
     ids = load("ids")
-    (case, data), (coded, coded_data) = cases("epoch")
+    (case, data), (coded, coded_data), (grouped, grouped_data) = cases("epoch")
     check(tagged("panetiere/epoch/v1", coded_data).hex() == coded["digest"], "digest of the epoch with lanes")
-    check(coded_data[:-2 - 3 * 33] == data[:-2] and coded_data[-101:-99] == le(3, 2), "the lanes follow the servers")
-    keys = [coded_data[len(data) + 33 * i :][:33] for i in range(3)]
+    follow = le(3, 2) + b"".join(bytes.fromhex(key) for key in coded["lanes"]) + le(0, 2)
+    check(coded_data == data[:-4] + follow, "the lanes follow the servers")
+    keys = [coded_data[len(data) - 2 + 33 * i :][:33] for i in range(3)]
     check([key.hex() for key in keys] == coded["lanes"] and len(set(keys)) == 3, "keys of the lanes")
     lanes = [(key, point(key)) for key in keys]
+    check(tagged("panetiere/epoch/v1", grouped_data).hex() == grouped["digest"], "digest of the epoch with aggregators")
+    aggregators = [bytes.fromhex(key) for key in grouped["aggregators"]]
+    check(grouped_data == data[:-2] + le(2, 2) + b"".join(aggregators), "the aggregators follow the lanes")
+    check(len(set(map(point, aggregators))) == 2, "keys of the aggregators")
     deployment = tagged("panetiere/deployment/v1", ids["deployment"]["name"].encode())
     check(deployment.hex() == ids["deployment"]["hex"] == case["deployment"], "deployment id")
     check(tagged("panetiere/epoch/v1", data).hex() == ids["epoch"]["hex"], "epoch digest")
@@ -441,9 +446,11 @@ def read_epoch():
         check(all(c < 3329 for c in coefficients), "range of an encapsulation key")
         servers.append((identity, sha256(key)))
     check(r.int(2) == 0 == len(case["lanes"]) and case["digest"] == ids["epoch"]["hex"], "no lanes")
+    check(r.int(2) == 0 == len(case["aggregators"]), "no aggregators")
     r.done()
     coded = bytes.fromhex(coded["digest"]), [key for key, _ in lanes]
-    return deployment, bytes.fromhex(ids["epoch"]["hex"]), servers, coded
+    grouped = bytes.fromhex(grouped["digest"]), aggregators
+    return deployment, bytes.fromhex(ids["epoch"]["hex"]), servers, coded, grouped
 
 
 def read_ids(deployment):
@@ -477,11 +484,11 @@ def read_crs(deployment, epoch):
     crs = load("crs")
     check((crs["deployment"], crs["epoch"]) == (deployment.hex(), epoch.hex()), "deployment and epoch of the crs")
     seed = tagged("panetiere/crs/v1", deployment, crs["set"].encode())
-    names = ("servers", "threshold", "polys", "plaintext_modulus", "lanes_needed", "lanes")
+    names = ("servers", "threshold", "faulty", "polys", "plaintext_modulus", "lanes_needed", "lanes")
     described = b"".join(le(crs[name], 8) for name in names)
     digest = tagged("panetiere/crs-digest/v1", crs["set"].encode(), described, seed)
     check(digest.hex() == crs["digest"], "CRS digest")
-    check([crs[n] for n in names] == [2, 2, 1, T, 0, 0], "dimensions")
+    check([crs[n] for n in names] == [2, 2, 0, 1, T, 0, 0], "dimensions")
     expander, a = Expander(seed, b"panetiere/kahe/v1/" + epoch), []
     for limb, stored in enumerate(crs["a"]):
         words = expander.uniform(KAHE[limb], 0, limb)
@@ -753,8 +760,8 @@ class ShareCommitments:
 def read_lanes(seed, deployment, session, epoch, keys):
     """Shares on one line, each under the signed root of its client; sums that open the sum of the roots."""
     crs = load("crs_lanes")
-    names = ("servers", "threshold", "polys", "plaintext_modulus", "lanes_needed", "lanes")
-    check([crs[n] for n in names] == [2, 2, 1, T, 2, 3] and crs["epoch"] == epoch.hex(), "dimensions with lanes")
+    names = ("servers", "threshold", "faulty", "polys", "plaintext_modulus", "lanes_needed", "lanes")
+    check([crs[n] for n in names] == [2, 2, 0, 1, T, 2, 3] and crs["epoch"] == epoch.hex(), "dimensions with lanes")
     digest = tagged("panetiere/crs-digest/v1", crs["set"].encode(), b"".join(le(crs[n], 8) for n in names), seed)
     check(digest.hex() == crs["digest"], "CRS digest with lanes")
     scheme, context = ShareCommitments(seed), (deployment, epoch, session, digest)
@@ -835,6 +842,82 @@ def read_lanes(seed, deployment, session, epoch, keys):
                 check(value == mod(add(shares[0][limb], shares[1][limb]), q), "share sum of lane 2")
 
 
+def read_context(r, context, what):
+    for expected in context:
+        check(r.take(32) == expected, f"context of {what}")
+
+
+def read_groups(context, keys):
+    """A group's sum is that of the posts it names, residue by residue."""
+    posts, signed_len = [], 4 + 6 * 32 + 4 + 1 + 8 + 32
+    for i, (case, data) in enumerate(cases("group_post")):
+        statement, root, ciphertext = data[4:][:signed_len], data[-15104:-10752], data[-10752:]
+        r = Reader(statement)
+        r.header(0x0101)
+        read_context(r, context[:3], "a post to an aggregator")
+        check(r.int(4) == i and r.take(32) == context[3] and r.int(1) == 2, "client, crs and mode of a post")
+        check(r.take(32) == sha256(root) and r.take(32) == blake3(ciphertext), "digests of a post")
+        digest = tagged("panetiere/statement/v1", statement)
+        check(digest.hex() == case["statement_digest"], "statement digest")
+        key = cases("verifying_key")[i][1]
+        verify(key, "panetiere/post/v1", statement, data[4 + signed_len :][:64], f"post {i} to an aggregator")
+        limbs = [unpack_residues(ciphertext[5376 * l :][:5376], WIRE[l], "a ciphertext") for l in (0, 1)]
+        posts.append((digest, unpack_residues(root, HVC, "a root"), limbs))
+    for case, data in cases("group_sum"):
+        members, aggregator = case["members"], case["aggregator"]
+        r = Reader(data)
+        r.header(0x0203)
+        read_context(r, context, "a group's sum")
+        check((r.int(2), r.int(4)) == (aggregator, len(members)), "aggregator and size of a group")
+        for client in members:
+            check((r.int(4), r.take(32)) == (client, posts[client][0]), "member of a group")
+        claim, root, ciphertext, signature = data[: r.at], r.take(4352), r.take(10752), r.take(64)
+        r.done()
+        message = claim + sha256(root) + blake3(ciphertext)
+        verify(keys[aggregator], "panetiere/group-sum/v1", message, signature, f"sum of aggregator {aggregator}")
+        total = mod(add(*(posts[client][1] for client in members)), HVC)
+        check(unpack_residues(root, HVC, "a root sum") == total, "root sum of a group")
+        for l, q in enumerate(WIRE):
+            total = mod(add(*(posts[client][2][l] for client in members)), q)
+            packed = unpack_residues(ciphertext[5376 * l :][:5376], q, "a ciphertext sum")
+            check(packed == total, "ciphertext sum of a group")
+
+
+def read_complaints(context, servers):
+    """Complaints lead to what the client signed; an answer is the opening of the envelope complained about."""
+    leaves = []
+    for i, (case, data) in enumerate(cases("envelope")):
+        leaves.append(sha256(b"\0" + le(i, 2) + data[10:-32]))
+    for case, data in cases("checked"):
+        server, clients = case["server"], case["clients"]
+        r = Reader(data)
+        r.header(0x0204)
+        read_context(r, context, "a checked")
+        check((r.int(2), r.int(4)) == (server, len(clients)), "server and complaints of a checked")
+        for client in clients:
+            check(r.int(4) == client, "client of a complaint")
+            leaf, path = r.take(32), r.take(32)
+            pair = path + leaf if server else leaf + path
+            root = cases("post_statement")[client][0]["envelopes"]
+            check(sha256(b"\1" + pair).hex() == root, "path of a complaint")
+            check(client or leaf == leaves[server], "envelope of a complaint")
+        signature = r.take(64)
+        r.done()
+        verify(servers[server][0], "panetiere/checked/v1", data[:-64], signature, f"checked of server {server}")
+    for case, data in cases("answer"):
+        r = Reader(data)
+        r.header(0x0106)
+        read_context(r, context, "an answer")
+        place = case["client"], case["server"]
+        check((r.int(4), r.int(2)) == place, "client and server of an answer")
+        opening, signature = r.take(8992), r.take(64)
+        r.done()
+        opened = {(c["client"], c["server"]): data for c, data in cases("fresh_opening")}
+        check(opening == opened[place], "opening of an answer")
+        key = cases("verifying_key")[case["client"]][1]
+        verify(key, "panetiere/answer/v1", data[:-64], signature, "answer")
+
+
 def read_bad():
     """Every bad case is an edit that fits its base and changes it."""
     count = 0
@@ -858,7 +941,7 @@ def read_bad():
 
 def main():
     self_tests()
-    deployment, epoch, servers, coded = read_epoch()
+    deployment, epoch, servers, coded, grouped = read_epoch()
     session = read_ids(deployment)
     seed, crs, a = read_crs(deployment, epoch)
     scheme = Commitments(seed)
@@ -868,6 +951,8 @@ def main():
     shares = read_sums(scheme, (deployment, epoch, session, crs), servers, posts, openings)
     read_kahe(a, posts, openings, shares)
     read_lanes(seed, deployment, session, *coded)
+    read_groups((deployment, grouped[0], session, crs), grouped[1])
+    read_complaints((deployment, epoch, session, crs), servers)
     bad = read_bad()
     print(f"vectors/v1: {checks} checks, {bad} of them on bad cases: all as derived")
 

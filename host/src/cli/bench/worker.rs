@@ -166,6 +166,7 @@ fn client(
 ) -> anyhow::Result<serde_json::Value> {
     let LocalRound { params, session, epoch, .. } = local;
     let keys = epoch.envelope_keys();
+    params.kahe().expand();
     let mut samples = Samples::default();
     let mut request = Vec::new();
     loop {
@@ -268,6 +269,7 @@ fn recipient(
     output: &mut impl Write,
 ) -> anyhow::Result<serde_json::Value> {
     let params = &local.params;
+    params.kahe().expand();
     let mut posts = PostSum::new(params, local.session, &local.canonical);
     let mut samples = Samples::default();
     let mut request = Vec::new();

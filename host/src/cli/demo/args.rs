@@ -90,6 +90,8 @@ pub struct Args {
 pub enum ModeChoice {
     /// Ciphertexts go to the bulletin, and the recipient adds them.
     Direct,
+    /// Ciphertexts go to aggregators, each of which adds those of its clients.
+    Aggregated,
     /// Ciphertexts go as coded shares to lanes, which add them.
     Erasure,
     /// Each mode, one after the other.
@@ -101,8 +103,9 @@ impl ModeChoice {
     pub const fn modes(self) -> &'static [Mode] {
         match self {
             Self::Direct => &[Mode::Direct],
+            Self::Aggregated => &[Mode::Aggregated],
             Self::Erasure => &[Mode::Erasure],
-            Self::All => &[Mode::Direct, Mode::Erasure],
+            Self::All => &[Mode::Direct, Mode::Aggregated, Mode::Erasure],
         }
     }
 }

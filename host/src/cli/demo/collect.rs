@@ -77,12 +77,14 @@ pub(super) fn collect<'a>(
     let last = *canonical.clients().last().context("a round has clients")?;
     let keep = match deceit.map(|deceit| deceit.lie) {
         Some(lie) if lie.by_client() => Keep::Everything,
+        // The recipient is to find out, from the posts.
+        Some(Lie::AggregatorWrongSum | Lie::AggregatorWrongRoot) => Keep::Everything,
         Some(Lie::LaneWrongSum) => Keep::Client(last.0),
         _ => Keep::Nothing,
     };
     let mut collected = Collected {
         common,
-        ingress: ingress::of(common, keep)?,
+        ingress: ingress::of(common, keep, deceit.map(|deceit| deceit.liar))?,
         servers: servers
             .iter()
             .map(|server| ServerRound::new(Arc::clone(params), *session, Arc::clone(server)))

@@ -13,6 +13,9 @@ use panetiere::channel::Encoding;
 use panetiere::protocol::{Dimensions, LaneShape, ProtocolParams};
 use panetiere::sss::default_threshold;
 
+/// Aggregators that a demo runs.
+const MAX_AGGREGATORS: u16 = 4;
+
 /// A demo that makes sense: what [`DemoConfig::from_args`] found nothing wrong with.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -103,12 +106,18 @@ impl DemoConfig {
             message_bytes: self.message_bytes,
             encoding: self.encoding,
             route: match mode {
+                Mode::Aggregated => Route::Aggregated(self.aggregators()),
                 Mode::Erasure => Route::Lanes(self.lanes),
                 _ => Route::Direct,
             },
             set: self.params.set(),
             kernels: self.simd.kernels(),
         }
+    }
+
+    /// The aggregators of aggregated mode: at most four, each with two clients at least.
+    pub fn aggregators(&self) -> u16 {
+        u16::try_from(self.clients / 2).unwrap_or(u16::MAX).clamp(1, MAX_AGGREGATORS)
     }
 
     /// Clients that send nothing: those asked for, and those for whom there was no message.

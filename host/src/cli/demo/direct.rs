@@ -1,6 +1,6 @@
 //! Direct mode: ciphertexts go to the bulletin, and the recipient adds them as they come.
 
-use super::ingress::{Book, Delivered, Ingress, Outcome, client_at_fault};
+use super::ingress::{Book, Delivered, Ingress, Outcome, client_at_fault, phase_name};
 use super::lie::{Lie, Party};
 use super::spool::{Keep, Spool};
 use crate::local::LocalRound;
@@ -79,14 +79,15 @@ impl Ingress for Direct<'_> {
         canonical: &CanonicalSet,
         entries: &[ServerBulletinEntry],
         _: &[Vec<u8>],
-        observe: &mut dyn FnMut(Phase),
+        observe: &mut dyn FnMut(&'static str),
     ) -> anyhow::Result<Outcome> {
+        let mut phases = |phase| observe(phase_name(phase));
         let outcome = if *canonical == self.common.canonical {
-            decrypt_aggregate(&self.posts, &self.common.epoch, entries, observe)
+            decrypt_aggregate(&self.posts, &self.common.epoch, entries, &mut phases)
         } else {
             let posts = self.read(canonical)?;
-            observe(Phase::SumPosts);
-            decrypt_aggregate(&posts, &self.common.epoch, entries, observe)
+            phases(Phase::SumPosts);
+            decrypt_aggregate(&posts, &self.common.epoch, entries, &mut phases)
         };
         settle(outcome)
     }

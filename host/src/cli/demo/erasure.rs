@@ -2,7 +2,7 @@
 //! lanes' sums.
 
 use super::direct;
-use super::ingress::{Book, Delivered, Ingress, Outcome, client_at_fault};
+use super::ingress::{Book, Delivered, Ingress, Outcome, client_at_fault, phase_name};
 use super::lie::{Lie, Party};
 use super::spool::{Keep, Spool};
 use crate::local::LocalRound;
@@ -12,7 +12,7 @@ use panetiere::bulletin::{
 };
 use panetiere::ids::{ClientId, NodeId};
 use panetiere::protocol::{
-    Bisection, CodewordVerdict, ItemSource, LaneCode, LaneCulprit, LaneIdentity, LaneRound, NextStep, Phase,
+    Bisection, CodewordVerdict, ItemSource, LaneCode, LaneCulprit, LaneIdentity, LaneRound, NextStep,
     RecipientError, RecoveredRs, RejectReason, RsPosts, decrypt_aggregate_rs,
 };
 use panetiere::wire::DecodeWith;
@@ -187,7 +187,7 @@ impl Ingress for Erasure<'_> {
         canonical: &CanonicalSet,
         entries: &[ServerBulletinEntry],
         sums: &[Vec<u8>],
-        observe: &mut dyn FnMut(Phase),
+        observe: &mut dyn FnMut(&'static str),
     ) -> anyhow::Result<Outcome> {
         let params = &*self.common.params;
         let lanes = sums
@@ -202,7 +202,8 @@ impl Ingress for Erasure<'_> {
         let named = |culprits: &[LaneCulprit]| -> Vec<Party> {
             culprits.iter().map(|LaneCulprit { lane, .. }| Party::Lane(*lane)).collect()
         };
-        match decrypt_aggregate_rs(&self.posts, epoch, canonical, entries, &lanes, observe) {
+        let mut phases = |phase| observe(phase_name(phase));
+        match decrypt_aggregate_rs(&self.posts, epoch, canonical, entries, &lanes, &mut phases) {
             Ok(RecoveredRs { recovered, lane_culprits, lanes_missing, lanes_discarded }) => {
                 if let Some(discarded) = lanes_discarded.into_iter().next() {
                     return Err(anyhow::Error::from(discarded).context("a lane's sum was discarded"));

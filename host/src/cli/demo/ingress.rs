@@ -1,10 +1,15 @@
 //! How ciphertexts get from the clients to the recipient: what the modes differ in.
 
+use super::aggregated::Aggregated;
 use super::client::Sent;
+use super::direct::Direct;
+use super::erasure::Erasure;
 use super::lie::{Lie, Party};
 use super::report::Measures;
+use super::spool::Keep;
 use crate::local::LocalRound;
-use panetiere::bulletin::{CanonicalSet, ServerBulletinEntry, VerifiedPost};
+use anyhow::bail;
+use panetiere::bulletin::{CanonicalSet, Mode, ServerBulletinEntry, VerifiedPost};
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::ClientId;
 use panetiere::plaintext::PlainPoly;
@@ -83,7 +88,7 @@ pub(super) trait Ingress {
         canonical: &CanonicalSet,
         entries: &[ServerBulletinEntry],
         sums: &[Vec<u8>],
-        observe: &mut dyn FnMut(Phase),
+        observe: &mut dyn FnMut(&'static str),
     ) -> anyhow::Result<Outcome>;
 }
 
@@ -95,14 +100,35 @@ pub(super) fn client_at_fault<F: Fault + Send + Sync + 'static>(fault: F) -> any
     }
 }
 
-/// The ingress of a round in its mode.
+/// The ingress of a round in its mode; `liar` is who will lie in it.
 pub(super) fn of<'a>(
     common: &'a LocalRound,
-    keep: super::spool::Keep,
+    keep: Keep,
+    liar: Option<Party>,
 ) -> anyhow::Result<Box<dyn Ingress + 'a>> {
-    Ok(if common.lanes.is_empty() {
-        Box::new(super::direct::Direct::new(common, keep)?)
-    } else {
-        Box::new(super::erasure::Erasure::new(common, keep)?)
+    Ok(match common.params.mode() {
+        Mode::Direct => Box::new(Direct::new(common, keep)?),
+        Mode::Aggregated => {
+            let liar = match liar {
+                Some(Party::Aggregator(aggregator)) => Some(aggregator),
+                _ => None,
+            };
+            Box::new(Aggregated::new(common, keep, liar)?)
+        }
+        Mode::Erasure => Box::new(Erasure::new(common, keep)?),
+        mode => bail!("no demo runs in {mode} mode"),
     })
+}
+
+/// What a phase of the recipient is called in the report.
+pub(super) const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::SumPosts => "recipient reads posts",
+        Phase::VerifyLanes => "recipient verify lanes",
+        Phase::Reconstruct => "recipient put together",
+        Phase::VerifyOpenings => "recipient verify",
+        Phase::Interpolate => "recipient interpolate",
+        Phase::Decrypt => "recipient decrypt",
+        _ => "recipient",
+    }
 }

@@ -2,13 +2,14 @@
 
 use clap::ValueEnum;
 use panetiere::bulletin::Mode;
-use panetiere::fault::Attribution;
-use panetiere::ids::{ClientId, NodeId, ServerId};
+use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
 use std::fmt;
 
 /// A party of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
+    /// An aggregator.
+    Aggregator(AggregatorId),
     /// A client.
     Client(ClientId),
     /// A lane.
@@ -17,21 +18,10 @@ pub enum Party {
     Server(ServerId),
 }
 
-impl Party {
-    /// The party that an error proves to be at fault, if there is one.
-    pub const fn named(attribution: Attribution) -> Option<Self> {
-        match attribution {
-            Attribution::Client(client) => Some(Self::Client(client)),
-            Attribution::Lane(lane) => Some(Self::Lane(lane)),
-            Attribution::Server(server) => Some(Self::Server(server)),
-            _ => None,
-        }
-    }
-}
-
 impl fmt::Display for Party {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Aggregator(aggregator) => write!(f, "aggregator {aggregator}"),
             Self::Client(client) => write!(f, "client {client}"),
             Self::Lane(lane) => write!(f, "lane {lane}"),
             Self::Server(server) => write!(f, "server {server}"),
@@ -51,10 +41,16 @@ pub enum Lie {
     /// A lane does not answer (erasure)
     #[value(name = "lane:down")]
     LaneDown,
+    /// An aggregator publishes a sum of ciphertexts that leaves one out (aggregated)
+    #[value(name = "aggregator:wrong-sum")]
+    AggregatorWrongSum,
+    /// An aggregator publishes a sum of commitment roots that leaves one out (aggregated)
+    #[value(name = "aggregator:wrong-root")]
+    AggregatorWrongRoot,
     /// A client seals an opening to one server that does not open its commitment
     #[value(name = "client:bad-opening")]
     ClientBadOpening,
-    /// A client signs a ciphertext with a coefficient out of range (direct)
+    /// A client signs a ciphertext with a coefficient out of range (direct, aggregated)
     #[value(name = "client:bad-ciphertext")]
     ClientBadCiphertext,
     /// A client signs a coded share for one lane that is not the one it committed to (erasure)
@@ -69,8 +65,9 @@ impl Lie {
     /// The modes in which it can be told.
     pub const fn modes(self) -> &'static [Mode] {
         match self {
-            Self::ServerWrongSum | Self::ClientBadOpening => &[Mode::Direct, Mode::Erasure],
-            Self::ClientBadCiphertext => &[Mode::Direct],
+            Self::ServerWrongSum | Self::ClientBadOpening => &[Mode::Direct, Mode::Aggregated, Mode::Erasure],
+            Self::ClientBadCiphertext => &[Mode::Direct, Mode::Aggregated],
+            Self::AggregatorWrongSum | Self::AggregatorWrongRoot => &[Mode::Aggregated],
             Self::LaneWrongSum | Self::LaneDown | Self::ClientBadShare | Self::ClientNonCodeword => {
                 &[Mode::Erasure]
             }
@@ -84,7 +81,11 @@ impl Lie {
             | Self::ClientBadCiphertext
             | Self::ClientBadShare
             | Self::ClientNonCodeword => true,
-            Self::ServerWrongSum | Self::LaneWrongSum | Self::LaneDown => false,
+            Self::ServerWrongSum
+            | Self::LaneWrongSum
+            | Self::LaneDown
+            | Self::AggregatorWrongSum
+            | Self::AggregatorWrongRoot => false,
         }
     }
 
@@ -96,7 +97,8 @@ impl Lie {
     /// What the liar does, to follow its name.
     pub const fn deed(self) -> &'static str {
         match self {
-            Self::ServerWrongSum | Self::LaneWrongSum => "publishes a wrong sum",
+            Self::ServerWrongSum | Self::LaneWrongSum | Self::AggregatorWrongSum => "publishes a wrong sum",
+            Self::AggregatorWrongRoot => "publishes a wrong root",
             Self::LaneDown => "is down",
             Self::ClientBadOpening => "seals an opening of something else",
             Self::ClientBadCiphertext => "signs a ciphertext out of range",

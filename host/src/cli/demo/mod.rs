@@ -1,5 +1,6 @@
 //! `panetiere demo`: a whole round in one process, then the same round with somebody who lies.
 
+mod aggregated;
 pub mod args;
 mod client;
 mod collect;

@@ -252,7 +252,8 @@ impl DemoReport {
 
     pub(super) fn survives_a_lie(&self) -> bool {
         match self.liar {
-            Party::Client(_) => true,
+            // Aggregators are not needed: the posts are there.
+            Party::Aggregator(_) | Party::Client(_) => true,
             Party::Lane(_) => self.spare_lanes,
             Party::Server(_) => self.tamper.servers > self.tamper.threshold,
         }

@@ -13,9 +13,8 @@ use panetiere::bulletin::{CanonicalSet, Mode, ServerBulletinEntry};
 use panetiere::channel::{self, Encoding};
 use panetiere::codec::slots::Ticket;
 use panetiere::fault::Fault;
-use panetiere::ids::{ClientId, NodeId, ServerId};
+use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
 use panetiere::plaintext::PlainPoly;
-use panetiere::protocol::Phase;
 use panetiere::wire::DecodeWith;
 use rand_chacha::ChaCha20Rng;
 use rand_core::Rng;
@@ -68,6 +67,9 @@ fn choose_liar(config: &DemoConfig) -> Party {
         |bound: u16| u16::try_from(word % u32::from(bound)).expect("a remainder is below its modulus");
     match config.lie {
         Lie::ServerWrongSum => Party::Server(ServerId(below(config.servers))),
+        Lie::AggregatorWrongSum | Lie::AggregatorWrongRoot => {
+            Party::Aggregator(AggregatorId(below(config.aggregators())))
+        }
         Lie::LaneWrongSum | Lie::LaneDown => Party::Lane(NodeId(below(config.lanes.lanes))),
         // One that has something to say: it must not come out.
         _ => Party::Client(ClientId(word % config.sent())),
@@ -147,7 +149,7 @@ fn open(
     collected: &Collected<'_>,
     closed: &Closed,
     book: &mut Book,
-    observe: &mut dyn FnMut(Phase),
+    observe: &mut dyn FnMut(&'static str),
 ) -> anyhow::Result<Outcome> {
     let sums = [("servers to recipient", &closed.servers), (collected.ingress.link(), &closed.ingress)];
     for (link, sums) in sums {
@@ -173,7 +175,7 @@ fn recover(
     let mut last = Instant::now();
     let mut phases = super::report::Measures::default();
     let outcome = open(collected, closed, &mut book, &mut |phase| {
-        phases.add(phase_name(phase), last.elapsed());
+        phases.add(phase, last.elapsed());
         bar.advance(1);
         last = Instant::now();
     })?;
@@ -219,16 +221,4 @@ fn recover(
         link_bytes: book.links,
         crs_digest: *common.params.crs_digest(),
     })
-}
-
-const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::SumPosts => "recipient reads posts",
-        Phase::VerifyLanes => "recipient verify lanes",
-        Phase::Reconstruct => "recipient put together",
-        Phase::VerifyOpenings => "recipient verify",
-        Phase::Interpolate => "recipient interpolate",
-        Phase::Decrypt => "recipient decrypt",
-        _ => "recipient",
-    }
 }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn product_is_schoolbook<R: NttRing>(primes: &[u32], seed: u64) {
-        let ring = RingContext::<R>::new(primes, backend::scalar());
+        let ring = RingContext::<R>::new(primes, backend::under_test());
         let (a, b) = (element(&ring, seed, true), element(&ring, seed ^ 0xABCD, true));
         let (fa, fb) = (ring.forward(a.clone()), ring.forward(b.clone()));
         let product = ring.inverse(ring.mul(&fa, &fb));
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn slot_order_is_the_pinned_one() {
         // X transforms to psi^(2*bitrev(i)+1) in slot i: the definition, evaluated without the tables.
-        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::scalar());
+        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::under_test());
         let mut x = Poly::<Hvc, Coeff>::zero();
         x.limb_mut(0)[1] = 1;
         let prime = Prime::new(P300.hvc);
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn dot_reduces_in_time() {
         // 40 products of maximal residues of the 30-bit pair would overflow a u64 without folding.
-        let ring = RingContext::<CsAux>::new(&P300.cs_aux, backend::scalar());
+        let ring = RingContext::<CsAux>::new(&P300.cs_aux, backend::under_test());
         let words: Box<[u32]> = P300.cs_aux.iter().flat_map(|&q| vec![q - 1; N]).collect();
         let row: Vec<Poly<CsAux, Ntt>> = (0..40).map(|_| Poly::from_words(words.clone())).collect();
         let dot = ring.dot(&row, row.iter());
@@ -222,7 +222,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn transform_is_linear(seed in any::<u64>(), scalar in any::<u32>()) {
-            let ring = RingContext::<Kahe>::new(&P300.kahe, backend::scalar());
+            let ring = RingContext::<Kahe>::new(&P300.kahe, backend::under_test());
             let (a, b) = (element(&ring, seed, false), element(&ring, !seed, true));
             let mut left = a.clone();
             ring.scale_assign(&mut left, scalar);

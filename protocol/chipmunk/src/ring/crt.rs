@@ -63,7 +63,14 @@ impl CsProducts {
 
     /// A short polynomial as a factor.
     pub fn short_factor(&self, short: &ShortPoly) -> Poly<CsAux, Ntt> {
-        self.aux.forward(self.aux.from_short(short))
+        let mut factor = Poly::zero();
+        self.short_factor_into(short, &mut factor);
+        factor
+    }
+
+    /// [`short_factor`](Self::short_factor) into memory that the caller keeps.
+    pub fn short_factor_into(&self, short: &ShortPoly, out: &mut Poly<CsAux, Ntt>) {
+        self.aux.forward_short(short, out);
     }
 
     /// The inner product of two rows of factors, in the CS ring.
@@ -91,8 +98,8 @@ mod tests {
         fn inner_products_match_schoolbook(seed in any::<u64>()) {
             for set in [&P300, &P1000] {
                 let products = CsProducts::new(
-                    RingContext::new(&[set.cs], backend::scalar()),
-                    RingContext::new(&set.cs_aux, backend::scalar()),
+                    RingContext::new(&[set.cs], backend::under_test()),
+                    RingContext::new(&set.cs_aux, backend::under_test()),
                 );
                 let mut state = seed;
                 let mut draw = || {

@@ -203,9 +203,9 @@ mod tests {
     fn packed_sizes_are_those_of_the_protocol_page() {
         let len = |set: &ParameterSet| {
             (
-                RingContext::<Hvc>::new(&[set.hvc], backend::scalar()).packed_len(),
-                RingContext::<Cs>::new(&[set.cs], backend::scalar()).packed_len(),
-                RingContext::<Wire>::new(&set.wire, backend::scalar()).packed_len(),
+                RingContext::<Hvc>::new(&[set.hvc], backend::under_test()).packed_len(),
+                RingContext::<Cs>::new(&[set.cs], backend::under_test()).packed_len(),
+                RingContext::<Wire>::new(&set.wire, backend::under_test()).packed_len(),
             )
         };
         assert_eq!(len(&P300), (4352, 4608, 10_752));
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn residues_at_the_prime_are_refused() {
-        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::scalar());
+        let ring = RingContext::<Hvc>::new(&[P300.hvc], backend::under_test());
         let mut words = vec![P300.hvc - 1; N];
         let mut bytes = Vec::new();
         pack_words(&words, 17, &mut bytes);

@@ -73,12 +73,21 @@ pub fn secret_uniform<R: Ring>(ring: &RingContext<R>, rng: &mut (impl CryptoRng 
 /// # Panics
 /// If `bound` is above 127: a parameter set's test keeps it at one byte.
 pub fn bounded(expander: &Expander, index: u32, bound: u32) -> ShortPoly {
+    let mut poly = ShortPoly::zero();
+    bounded_into(expander, index, bound, &mut poly);
+    poly
+}
+
+/// [`bounded`] into memory that the caller keeps, and wipes.
+///
+/// # Panics
+/// As [`bounded`].
+pub fn bounded_into(expander: &Expander, index: u32, bound: u32, out: &mut ShortPoly) {
     let bound = u8::try_from(bound).ok().filter(|&b| b <= 127).expect("a bound of at most 127");
     let (limit, offset) = (2 * u16::from(bound) + 1, i32::from(bound));
     let mut stream = expander.stream(index, 0);
     let mut bytes = Zeroizing::new([0u8; CHUNK]);
-    let mut poly = ShortPoly::zero();
-    let out = poly.coefficients_mut();
+    let out = out.coefficients_mut();
     let mut filled = 0;
     while filled < N {
         stream.fill(bytes.as_mut());
@@ -92,7 +101,6 @@ pub fn bounded(expander: &Expander, index: u32, bound: u32) -> ShortPoly {
             }
         }
     }
-    poly
 }
 
 /// Which Gaussian: both have sigma = 15.72 and differ in where the table ends.
@@ -156,7 +164,7 @@ mod tests {
 
     #[test]
     fn uniform_elements_fill_their_range_evenly() {
-        let ring = RingContext::<Kahe>::new(&P300.kahe, backend::scalar());
+        let ring = RingContext::<Kahe>::new(&P300.kahe, backend::under_test());
         let expander = Expander::new(&[3; 32], b"test");
         for (limb, prime) in ring.primes().iter().enumerate() {
             let mut buckets = [0u64; 64];
@@ -197,7 +205,7 @@ mod tests {
             let mut histogram = vec![0u64; 301];
             let polys = 200;
             for _ in 0..polys {
-                for &c in gaussian(backend::scalar(), which, &mut rng).coefficients() {
+                for &c in gaussian(backend::under_test(), which, &mut rng).coefficients() {
                     assert!(c.unsigned_abs() <= bound);
                     histogram[usize::try_from(c + 150).unwrap()] += 1;
                 }
@@ -223,9 +231,11 @@ mod tests {
             let top = i32::try_from(table.len()).unwrap();
             let mut words = vec![0, 1 << 63, table[0] | 1 << 63, u64::MAX >> 1, u64::MAX];
             words.extend(table.iter().flat_map(|&entry| [entry - 1, entry]));
+            // Kernels take whole registers.
+            words.resize(words.len().next_multiple_of(8), 0);
             let mut out = vec![0; words.len()];
             let bytes: Vec<_> = words.iter().map(|word: &u64| word.to_le_bytes()).collect();
-            (backend::scalar().gaussian)(which.table(), &bytes, &mut out);
+            (backend::under_test().gaussian)(which.table(), &bytes, &mut out);
             assert_eq!(out[..5], [0, 0, -1, top, -top]);
             for (&word, &sample) in words.iter().zip(&out).skip(5) {
                 // The table is sorted, so counting by bisection is another way to the same number.
@@ -237,7 +247,7 @@ mod tests {
 
     #[test]
     fn secret_uniform_follows_the_generator() {
-        let ring = RingContext::<Cs>::new(&[P300.cs], backend::scalar());
+        let ring = RingContext::<Cs>::new(&[P300.cs], backend::under_test());
         let draw = |seed| secret_uniform(&ring, &mut ChaCha20Rng::from_seed([seed; 32]));
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));

@@ -112,8 +112,8 @@ mod tests {
         #[test]
         fn both_ways_are_the_definition(m in any::<u64>(), y in any::<[u32; 2]>(), c in any::<[u32; 2]>(), e in -144i32..=144) {
             for set in [&P300, &P1000] {
-                let kahe = RingContext::<Kahe>::new(&set.kahe, backend::scalar());
-                let wire = RingContext::<Wire>::new(&set.wire, backend::scalar());
+                let kahe = RingContext::<Kahe>::new(&set.kahe, backend::under_test());
+                let wire = RingContext::<Wire>::new(&set.wire, backend::under_test());
                 let [q, wire_q] = [set.kahe, set.wire].map(|pair| pair.map(i128::from).iter().product::<i128>());
                 for t in [set.plaintext_power, set.plaintext_prime] {
                     let switch = ModulusSwitch::new(&kahe, &wire, t);

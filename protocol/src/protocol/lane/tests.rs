@@ -37,7 +37,8 @@ fn net() -> Net {
         set: &P300,
         min_clients: 2,
         max_clients: 300,
-        kernels: backend::scalar(),
+        faulty: 0,
+        kernels: backend::under_test(),
     };
     let dimensions = Dimensions { servers: 1, threshold: 1, polys: 2, plaintext: Plaintext::Prime };
     let shape = LaneShape { needed: 2, lanes: 3 };

@@ -205,6 +205,12 @@ fn registers_mut<const LANES: usize, T>(x: &mut [T]) -> &mut [[T; LANES]] {
     x.as_chunks_mut().0
 }
 
+/// The kernels of [`Simd::under_test`].
+#[cfg(any(test, feature = "test-util"))]
+pub fn under_test() -> &'static Kernels {
+    Simd::under_test().kernels()
+}
+
 /// The portable back-end.
 pub const fn scalar() -> &'static Kernels {
     &scalar::KERNELS

@@ -1,0 +1,341 @@
+//! Recovery of an aggregated round: add the groups' sums, verify the servers' against them, decrypt; when something does
+//! not fit, add groups again from their posts, name the aggregators that lied and go on with the right sums.
+//!
+//! A server is named only against roots that the clients signed: before that, the groups' roots are held against them.
+//! A ciphertext sum that is off by whole message steps decrypts without an overflow, to another vector. Only adding the
+//! posts again shows it: see [`Audit`].
+
+use super::group::{
+    GroupFault, PostSource, SumPart, check_group_claim, checked_statement, is_sum, sum_ciphertexts, sum_roots,
+};
+use super::judge::{Judged, judge};
+use super::params::ProtocolParams;
+use super::policy::SetPolicy;
+use super::recipient::{Culprit, RecipientError, Recovered, RejectReason, check_epoch, summed_key};
+use super::verify::{VerifyError, verify_server_sum};
+use crate::bulletin::{CanonicalSet, Epoch, GroupSum, ServerBulletinEntry, VerifiedPost, posts_digest};
+use crate::fault::{Attribution, Fault, Retry};
+use crate::ids::{AggregatorId, ClientId, ServerId, SessionId};
+use crate::kahe::{CiphertextSum, KaheError};
+use chipmunk::ring::{Coeff, Hvc, Poly};
+use std::collections::BTreeMap;
+
+/// When groups are added again from their posts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audit {
+    /// All groups, before anything else: no aggregator can change the result. As much traffic as a direct round.
+    Always,
+    /// When a server's opening does not verify, or the sum does not decrypt. An aggregator that shifts its sum by whole
+    /// message steps is not noticed: whoever then finds the payload damaged recovers again with [`Audit::Always`].
+    OnFailure,
+}
+
+/// An aggregator that lied, and what about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AggregatorCulprit {
+    /// The aggregator.
+    pub aggregator: AggregatorId,
+    /// What it signed that is false.
+    pub fault: GroupFault,
+}
+
+/// A recovered aggregated round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredAggregated {
+    /// The round, with the servers that lied.
+    pub recovered: Recovered,
+    /// Aggregators whose signed sums were false, each once, ascending. Their groups were added from the posts.
+    pub aggregators: Vec<AggregatorCulprit>,
+    /// Group sums that prove nothing against anybody: unsigned, replayed, of unknown aggregators, of another set or other
+    /// posts than those known here.
+    pub discarded: Vec<GroupFault>,
+    /// Servers whose openings do not verify against the groups' roots, while too few commitments are at hand to tell
+    /// whether they or an aggregator lied. Not used, not named; enough others were left.
+    pub unjudged: Vec<ServerId>,
+}
+
+/// An aggregated round was not recovered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the aggregated round was not recovered; {} aggregators lied", aggregators.len())]
+pub struct NotRecovered {
+    /// Why.
+    #[source]
+    pub reason: RecipientError,
+    /// Aggregators whose signed sums were false, as far as it was found out.
+    pub aggregators: Vec<AggregatorCulprit>,
+    /// Group sums that prove nothing against anybody.
+    pub discarded: Vec<GroupFault>,
+}
+
+impl Fault for NotRecovered {
+    fn code(&self) -> &'static str {
+        self.reason.code()
+    }
+
+    /// That of the reason: the aggregators that lied are in the value, and there may be several.
+    fn attribution(&self) -> Attribution {
+        self.reason.attribution()
+    }
+
+    fn retry(&self) -> Retry {
+        self.reason.retry()
+    }
+}
+
+/// A group that counts.
+struct Group<'g> {
+    sum: &'g GroupSum,
+    /// What of its sum is known to be that of the posts: it was found equal, or put in its place.
+    root_known: bool,
+    ciphertext_known: bool,
+}
+
+/// The totals of a round, and what was found out about the groups on the way.
+struct Totals<'g, 'a, S> {
+    params: &'a ProtocolParams,
+    statements: BTreeMap<ClientId, VerifiedPost>,
+    source: &'a mut S,
+    groups: Vec<Group<'g>>,
+    roots: Poly<Hvc, Coeff>,
+    ciphertexts: CiphertextSum,
+    culprits: BTreeMap<AggregatorId, GroupFault>,
+    discarded: Vec<GroupFault>,
+}
+
+impl<'g, S: PostSource> Totals<'g, '_, S> {
+    /// Sorts the sums into groups that count and such that do not, and finds aggregators that signed two sums of the same
+    /// posts: those groups stay, to be added from their posts.
+    fn admit(&mut self, session: &SessionId, epoch: &Epoch, sums: &'g [GroupSum]) {
+        let mut doubled = Vec::new();
+        for sum in sums {
+            if let Err(fault) = check_group_claim(self.params, session, epoch, &self.statements, sum) {
+                self.discarded.push(fault);
+                continue;
+            }
+            match self.groups.iter().position(|group| group.sum.claim() == sum.claim()) {
+                Some(first) if !self.groups[first].sum.says_the_same(sum) => doubled.push(first),
+                Some(_) => {}
+                None => self.groups.push(Group { sum, root_known: false, ciphertext_known: false }),
+            }
+        }
+        for group in doubled {
+            let aggregator = self.groups[group].sum.aggregator();
+            self.convict(group, GroupFault::DoubleSum { aggregator });
+        }
+    }
+
+    fn convict(&mut self, group: usize, fault: GroupFault) {
+        self.culprits.entry(self.groups[group].sum.aggregator()).or_insert(fault);
+    }
+
+    fn partition(&self, canonical: &CanonicalSet) -> Result<(), RejectReason> {
+        let mut place = BTreeMap::new();
+        for group in &self.groups {
+            let second = group.sum.aggregator();
+            for &client in group.sum.claim().members.keys() {
+                if let Some(first) = place.insert(client, second) {
+                    return Err(RejectReason::GroupOverlap { client, first, second });
+                }
+            }
+        }
+        match canonical.clients().iter().find(|client| !place.contains_key(client)) {
+            Some(&client) => Err(RejectReason::GroupGap { client }),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds every group once: its own sums, or those of its posts if it is convicted already.
+    fn add_up(&mut self) -> Result<(), RejectReason> {
+        for at in 0..self.groups.len() {
+            let sum = self.groups[at].sum;
+            let mut from_posts = self.culprits.contains_key(&sum.aggregator());
+            if !from_posts && let Err(source) = self.ciphertexts.add(sum.ciphertext()) {
+                if !matches!(source, KaheError::Malformed { .. }) {
+                    return Err(RejectReason::Noise(source));
+                }
+                self.convict(at, GroupFault::Malformed { aggregator: sum.aggregator(), source });
+                from_posts = true;
+            }
+            if from_posts {
+                let members = members(&self.statements, sum);
+                let roots = sum_roots(self.params, members.iter().copied(), self.source)?;
+                self.ciphertexts.absorb(&sum_ciphertexts(self.params, members, self.source)?);
+                self.params.lattice().hvc.add_assign(&mut self.roots, &roots);
+                (self.groups[at].root_known, self.groups[at].ciphertext_known) = (true, true);
+            } else {
+                self.params.lattice().hvc.add_assign(&mut self.roots, sum.root().root());
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds every group's root against the roots that its members signed. Returns whether the total has changed.
+    fn confirm_roots(&mut self) -> Result<bool, RejectReason> {
+        let mut changed = false;
+        for at in 0..self.groups.len() {
+            if self.groups[at].root_known {
+                continue;
+            }
+            let sum = self.groups[at].sum;
+            let roots = sum_roots(self.params, members(&self.statements, sum), self.source)?;
+            self.groups[at].root_known = true;
+            if roots != *sum.root().root() {
+                let hvc = &self.params.lattice().hvc;
+                hvc.sub_assign(&mut self.roots, sum.root().root());
+                hvc.add_assign(&mut self.roots, &roots);
+                changed = true;
+                self.convict(at, GroupFault::WrongSum { aggregator: sum.aggregator(), part: SumPart::Root });
+                // Nothing else that it says is taken for true either.
+                self.confirm_ciphertext(at)?;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Holds every group's ciphertext against the posts. Returns whether the total has changed.
+    fn confirm_ciphertexts(&mut self) -> Result<bool, RejectReason> {
+        let mut changed = false;
+        for at in 0..self.groups.len() {
+            changed |= self.confirm_ciphertext(at)?;
+        }
+        Ok(changed)
+    }
+
+    fn confirm_ciphertext(&mut self, at: usize) -> Result<bool, RejectReason> {
+        if self.groups[at].ciphertext_known {
+            return Ok(false);
+        }
+        let sum = self.groups[at].sum;
+        let ciphertexts = sum_ciphertexts(self.params, members(&self.statements, sum), self.source)?;
+        self.groups[at].ciphertext_known = true;
+        let changed = !is_sum(self.params, sum, &ciphertexts);
+        if changed {
+            self.ciphertexts.subtract(sum.ciphertext());
+            self.ciphertexts.absorb(&ciphertexts);
+            let part = SumPart::Ciphertext;
+            self.convict(at, GroupFault::WrongSum { aggregator: sum.aggregator(), part });
+        }
+        Ok(changed)
+    }
+}
+
+/// The posts of a group whose claim was checked.
+fn members<'p>(statements: &'p BTreeMap<ClientId, VerifiedPost>, sum: &GroupSum) -> Vec<&'p VerifiedPost> {
+    sum.claim().members.keys().map(|client| &statements[client]).collect()
+}
+
+/// Recovers an aggregated round under a policy. The groups have to partition the canonical set; `source` is asked for
+/// every statement, and for commitments and ciphertexts only when `audit` or a failure demands it.
+///
+/// # Errors
+/// `BelowShareThreshold` early in a round; else `Rejected` with the reason: `GroupOverlap` or `GroupGap` if the groups do
+/// not partition the set. The aggregators that lied stand beside it.
+#[expect(clippy::too_many_arguments, reason = "each is its own thing; most are those of recover_direct")]
+pub fn recover_aggregated(
+    params: &ProtocolParams,
+    session: &SessionId,
+    epoch: &Epoch,
+    policy: &SetPolicy,
+    source: &mut impl PostSource,
+    groups: &[GroupSum],
+    entries: &[ServerBulletinEntry],
+    audit: Audit,
+) -> Result<RecoveredAggregated, NotRecovered> {
+    let mut totals = Totals {
+        params,
+        statements: BTreeMap::new(),
+        source,
+        groups: Vec::new(),
+        roots: Poly::zero(),
+        ciphertexts: CiphertextSum::new(params.kahe()),
+        culprits: BTreeMap::new(),
+        discarded: Vec::new(),
+    };
+    let outcome = run(&mut totals, session, epoch, policy, groups, entries, audit);
+    let Totals { culprits, discarded, .. } = totals;
+    let aggregators =
+        culprits.into_iter().map(|(aggregator, fault)| AggregatorCulprit { aggregator, fault }).collect();
+    match outcome {
+        Ok((recovered, unjudged)) => Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged }),
+        Err(reason) => Err(NotRecovered { reason, aggregators, discarded }),
+    }
+}
+
+fn run<'g>(
+    totals: &mut Totals<'g, '_, impl PostSource>,
+    session: &SessionId,
+    epoch: &Epoch,
+    policy: &SetPolicy,
+    sums: &'g [GroupSum],
+    entries: &[ServerBulletinEntry],
+    audit: Audit,
+) -> Result<(Recovered, Vec<ServerId>), RecipientError> {
+    let (params, need) = (totals.params, totals.params.threshold());
+    let canonical = policy.admit(params).map_err(RecipientError::Rejected)?;
+    if entries.len() < usize::from(need) {
+        return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
+    }
+    check_epoch(params, epoch)?;
+    for &client in canonical.clients() {
+        let post =
+            checked_statement(params, session, client, totals.source).map_err(RecipientError::Rejected)?;
+        totals.statements.insert(client, post);
+    }
+    totals.admit(session, epoch, sums);
+    totals.partition(canonical).map_err(RecipientError::Rejected)?;
+    totals.add_up().map_err(RecipientError::Rejected)?;
+    if audit == Audit::Always {
+        totals.confirm_roots().map_err(RecipientError::Rejected)?;
+        totals.confirm_ciphertexts().map_err(RecipientError::Rejected)?;
+    }
+    open(totals, session, epoch, canonical, entries).map_err(RecipientError::Rejected)
+}
+
+/// Judges the servers against the total of the roots, and decrypts the total of the ciphertexts.
+fn open(
+    totals: &mut Totals<'_, '_, impl PostSource>,
+    session: &SessionId,
+    epoch: &Epoch,
+    canonical: &CanonicalSet,
+    entries: &[ServerBulletinEntry],
+) -> Result<(Recovered, Vec<ServerId>), RejectReason> {
+    let (params, need) = (totals.params, usize::from(totals.params.threshold()));
+    let digest = posts_digest(totals.statements.iter().map(|(client, post)| (client, post.root())));
+    let judged = |roots: &Poly<Hvc, Coeff>| {
+        judge(entries, |entry| verify_server_sum(params, session, epoch, canonical, &digest, roots, entry))
+    };
+    let misopened = |fault: &VerifyError| matches!(fault, VerifyError::InvalidServerOpening { .. });
+    let mut verdict = judged(&totals.roots);
+    let (mut unjudged, before) = (Vec::new(), totals.roots.clone());
+    if verdict.culprits.values().any(misopened) {
+        // Some server or some aggregator: what the clients signed decides.
+        match totals.confirm_roots() {
+            Ok(true) => verdict = judged(&totals.roots),
+            Ok(false) => {}
+            Err(_) if verdict.opened.len() >= need && totals.roots == before => {
+                // Fewer than t servers are corrupt, so one of those whose openings verify is honest, and the total is
+                // right whatever the groups are.
+                unjudged.extend(verdict.culprits.iter().filter(|(_, f)| misopened(f)).map(|(s, _)| *s));
+                verdict.culprits.retain(|_, fault| !misopened(fault));
+            }
+            Err(reason) => return Err(reason),
+        }
+    }
+    let Judged { opened: shares, culprits, discarded } = verdict;
+    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
+    if shares.len() < need {
+        let (remaining, need) = (shares.len(), params.threshold());
+        return Err(RejectReason::SharesExhausted { remaining, need, culprits });
+    }
+    let key = summed_key(params, &shares)?;
+    let plaintext = match params.kahe().decrypt(&totals.ciphertexts, &key) {
+        Ok(plaintext) => plaintext,
+        Err(overflow) => {
+            if !totals.confirm_ciphertexts()? {
+                return Err(RejectReason::Noise(overflow));
+            }
+            params.kahe().decrypt(&totals.ciphertexts, &key).map_err(RejectReason::Noise)?
+        }
+    };
+    Ok((Recovered { canonical: canonical.clone(), plaintext, culprits, discarded }, unjudged))
+}
