@@ -191,6 +191,12 @@ fn usage(args: &RoundArgs, simd: Simd) -> Option<String> {
     if !(1..=most).contains(&u64::try_from(bytes).unwrap_or(u64::MAX)) {
         return Some(format!("--bytes {bytes}: with {clients} clients give 1 to {most}"));
     }
+    if let Some(shape) = args.lanes.filter(|shape| shape.lanes < servers) {
+        let lanes = lanes::text(shape);
+        return Some(format!(
+            "--lanes {lanes}: each of {servers} servers is a lane; give KxN with N from {servers}"
+        ));
+    }
     if args.encoding == Encoding::Slots {
         return Some("--encoding slots: that takes two rounds; give sketch or peeling".to_owned());
     }

@@ -20,10 +20,12 @@ impl DemoReport {
             let (needed, lanes) = lanes.split_once('x').unwrap_or((lanes, ""));
             format!(", any {needed} of {lanes} lanes")
         });
+        let aggregators =
+            round.aggregators.map_or_else(String::new, |aggregators| format!(", {aggregators} aggregators"));
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "{}: {} clients ({} send nothing), {} servers, any {} recover{lanes}\n{} encoding, crs {}\nsimd {}\n",
+            "{}: {} clients ({} send nothing), {} servers, any {} recover{lanes}{aggregators}\n{} encoding, crs {}\nsimd {}\n",
             round.mode,
             round.clients,
             round.cover,

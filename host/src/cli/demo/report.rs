@@ -45,6 +45,8 @@ pub struct RoundReport {
     pub encoding: Encoding,
     /// The lanes, `KxN`, if there are any.
     pub lanes: Option<String>,
+    /// The aggregators, if there are any.
+    pub aggregators: Option<usize>,
     /// Clients of the round.
     pub clients: u32,
     /// Clients among them that sent nothing.
@@ -282,6 +284,7 @@ pub(super) mod tests {
             mode: Mode::Direct,
             encoding: Encoding::Sketch,
             lanes: None,
+            aggregators: None,
             clients: 4,
             cover: 1,
             servers: 4,
@@ -314,7 +317,8 @@ pub(super) mod tests {
     #[test]
     fn json_has_exactly_the_promised_keys_and_values() {
         let mut expected = json!({
-            "mode": "direct", "encoding": "sketch", "lanes": null, "clients": 4, "cover": 1, "servers": 4, "threshold": 3,
+            "mode": "direct", "encoding": "sketch", "lanes": null, "aggregators": null,
+            "clients": 4, "cover": 1, "servers": 4, "threshold": 3,
             "sent": 3, "recovered": 3, "missing": 0, "extra": 0,
             "messages": ["", "é", {"base64": "/wA="}],
             "culprits": [], "absent": [],

@@ -206,6 +206,7 @@ fn recover(
         mode,
         encoding: config.encoding,
         lanes: common.params.lanes().map(lanes::text),
+        aggregators: (mode == Mode::Aggregated).then_some(common.aggregators.len()),
         clients: config.clients,
         cover: config.cover(),
         servers: config.servers,

@@ -89,6 +89,15 @@ fn each_bad_combination_is_refused_with_its_own_code_and_a_way_out() {
         ("--threshold 5", "threshold_above_servers", "give 3 to 4"),
         ("--bytes 4194305", "payload_too_large", "give --bytes 4194304 or less"),
         ("--bytes 18446744073709551615", "payload_too_large", "give --bytes 4194304 or less"),
+        ("--lanes 3x4", "lanes_not_in_mode", "--mode erasure"),
+        ("--mode aggregated --lanes 3x4", "lanes_not_in_mode", "--mode erasure"),
+        ("--mode erasure --servers 5 --lanes 3x4", "lanes_below_servers", "N from 5"),
+        ("--lie lane:down", "lie_not_in_mode", "server:wrong-sum, client:bad-opening, client:bad-ciphertext"),
+        ("--mode aggregated --lie lane:wrong-sum", "lie_not_in_mode", "aggregator:wrong-root"),
+        ("--mode erasure --lie client:bad-ciphertext", "lie_not_in_mode", "client:non-codeword"),
+        ("--mode all --lie lane:wrong-sum", "lie_not_in_mode", "no such lie in direct mode"),
+        ("--mode erasure --lanes 4x4 --lie client:non-codeword", "lie_unseen", "N above K"),
+        ("--clients 2 --lie client:bad-opening", "lie_below_floor", "give --clients 3 or more"),
     ] {
         let error = config(options).expect_err(options);
         let text = error.to_string();
@@ -112,6 +121,11 @@ fn what_is_just_inside_each_bound_is_accepted() {
         "--threshold 4",
         "--servers 5 --threshold 3",
         "--bytes 4194304",
+        "--mode erasure --lanes 1x4",
+        "--mode all --lanes 4x4 --lie client:bad-opening",
+        "--mode erasure --lanes 3x4 --lie client:non-codeword",
+        "--clients 3 --lie client:bad-opening",
+        "--encoding slots",
     ] {
         let config = config(options).expect(options);
         assert!(config.threshold > config.servers / 2 && config.threshold <= config.servers);
@@ -131,4 +145,28 @@ fn bad_message_lists_are_refused() {
     }
     assert!(config_of("--bytes 3", &["abc", ""]).is_ok());
     assert!(config_of("--clients 3 --cover 1", &["a", "b"]).is_ok());
+}
+
+#[test]
+fn lanes_are_as_the_servers_unless_told_otherwise() {
+    let of = |options| {
+        let lanes = config(options).expect(options).lanes;
+        (lanes.needed, lanes.lanes)
+    };
+    assert_eq!(of("--mode erasure"), (3, 4));
+    assert_eq!(of("--mode erasure --servers 16"), (14, 16));
+    assert_eq!(of("--mode erasure --servers 1"), (1, 1));
+    assert_eq!(of("--mode erasure --lanes 14x16"), (14, 16));
+}
+
+#[test]
+fn all_modes_run_in_their_order_and_are_listed() {
+    let all = config("--mode all").unwrap();
+    assert_eq!((all.modes, all.listed), ([Mode::Direct, Mode::Aggregated, Mode::Erasure].as_slice(), true));
+    let one = config("--mode erasure").unwrap();
+    assert_eq!((one.modes, one.listed), ([Mode::Erasure].as_slice(), false));
+    for (clients, aggregators) in [(2, 1), (3, 1), (4, 2), (9, 4), (300, 4)] {
+        let options = format!("--clients {clients} --bytes 1");
+        assert_eq!(config(&options).unwrap().aggregators(), aggregators);
+    }
 }
