@@ -202,7 +202,7 @@ class Suite:
         self.deviations += len(deviations)
         verdict = "FAILED" if deviations else "ok"
         title = re.sub("([0-9a-f]{4})[0-9a-f]{60}", r"\1...", title)
-        print(f"  {title:<56} {result.seconds:8.1f} s {result.peak_bytes / 2**20:8.0f} MiB  {verdict}", flush=True)
+        print(f"  {title:<96} {result.seconds:8.1f} s {result.peak_bytes / 2**20:8.0f} MiB  {verdict}", flush=True)
         for deviation in deviations:
             print(f"    {deviation}", flush=True)
 
