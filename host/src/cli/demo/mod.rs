@@ -24,6 +24,7 @@ use anyhow::Context;
 use args::Args;
 use chipmunk::ring::backend::Simd;
 use config::DemoConfig;
+use panetiere::bulletin::Mode;
 use report::DemoReport;
 
 /// Runs the rounds that `config` describes, one a mode, each with its tampered twin.
@@ -32,7 +33,13 @@ use report::DemoReport;
 /// If the round cannot be carried out. A round that ends with the wrong messages, or blames the wrong party, is a
 /// report that says so ([`DemoReport::failures`]).
 pub fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<Vec<DemoReport>> {
-    config.modes.iter().map(|mode| round::run(config, *mode, progress)).collect()
+    let one = |mode: &Mode| {
+        if config.listed {
+            progress.note(&format!("{mode} mode"));
+        }
+        round::run(config, *mode, progress)
+    };
+    config.modes.iter().map(one).collect()
 }
 
 /// Runs the command and prints its result.
