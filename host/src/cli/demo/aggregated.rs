@@ -2,7 +2,7 @@
 //! those, and looks at posts only where something does not fit.
 
 use super::direct;
-use super::ingress::{Book, Delivered, Ingress, Outcome, client_at_fault};
+use super::ingress::{Book, Delivered, Ingress, Named, Outcome, client_at_fault};
 use super::lie::{Lie, Party};
 use super::spool::{Keep, Spool};
 use crate::local::LocalRound;
@@ -159,9 +159,12 @@ impl Ingress for Aggregated<'_> {
         if let Some(discarded) = discarded.into_iter().next() {
             return Err(anyhow::Error::from(discarded).context("a group's sum was discarded"));
         }
-        let named =
-            aggregators.iter().map(|AggregatorCulprit { aggregator, .. }| Party::Aggregator(*aggregator));
-        Ok(Outcome { named: named.chain(servers.named.iter().copied()).collect(), ..servers })
+        let named = |AggregatorCulprit { aggregator, evidence, .. }| Named {
+            party: Party::Aggregator(aggregator),
+            evidence,
+        };
+        let named = aggregators.into_iter().map(named).chain(servers.named).collect();
+        Ok(Outcome { named, plaintext: servers.plaintext, absent: servers.absent })
     }
 }
 

@@ -80,6 +80,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ParamsChoice::P300)]
     pub params: ParamsChoice,
 
+    /// Write the evidence against the servers, lanes and aggregators that are named, a file each, for `panetiere
+    /// evidence verify`
+    #[arg(long, value_name = "DIR")]
+    pub evidence: Option<PathBuf>,
+
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

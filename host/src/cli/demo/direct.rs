@@ -1,6 +1,6 @@
 //! Direct mode: ciphertexts go to the bulletin, and the recipient adds them as they come.
 
-use super::ingress::{Book, Delivered, Ingress, Outcome, client_at_fault, phase_name};
+use super::ingress::{Book, Delivered, Ingress, Named, Outcome, client_at_fault, phase_name};
 use super::lie::{Lie, Party};
 use super::spool::{Keep, Spool};
 use crate::local::LocalRound;
@@ -105,6 +105,7 @@ pub(super) fn settle(outcome: Result<Recovered, RecipientError>) -> anyhow::Resu
         Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. })) => (None, culprits),
         Err(error) => return Err(anyhow::Error::from(error).context("the round was not recovered")),
     };
-    let named = culprits.iter().map(|Culprit { server, .. }| Party::Server(*server)).collect();
+    let named = |Culprit { server, evidence, .. }| Named { party: Party::Server(server), evidence };
+    let named = culprits.into_iter().map(named).collect();
     Ok(Outcome { plaintext, named, absent: Vec::new() })
 }

@@ -2,7 +2,7 @@
 //! lanes' sums.
 
 use super::direct;
-use super::ingress::{Book, Delivered, Ingress, Outcome, client_at_fault, phase_name};
+use super::ingress::{Book, Delivered, Ingress, Named, Outcome, client_at_fault, phase_name};
 use super::lie::{Lie, Party};
 use super::spool::{Keep, Spool};
 use crate::local::LocalRound;
@@ -199,8 +199,12 @@ impl Ingress for Erasure<'_> {
         let silent = (0..self.code.shape().lanes).map(NodeId).filter(|lane| !answered(lane));
         let absent: Vec<Party> = silent.map(Party::Lane).collect();
         let epoch = &self.common.epoch;
-        let named = |culprits: &[LaneCulprit]| -> Vec<Party> {
-            culprits.iter().map(|LaneCulprit { lane, .. }| Party::Lane(*lane)).collect()
+        let one = |LaneCulprit { lane, evidence, .. }| Named { party: Party::Lane(lane), evidence };
+        let named = |culprits: Vec<LaneCulprit>| culprits.into_iter().map(one);
+        let with_servers = |lanes: Vec<LaneCulprit>, servers: Outcome, absent| Outcome {
+            named: named(lanes).chain(servers.named).collect(),
+            plaintext: servers.plaintext,
+            absent,
         };
         let mut phases = |phase| observe(phase_name(phase));
         match decrypt_aggregate_rs(&self.posts, epoch, canonical, entries, &lanes, &mut phases) {
@@ -209,22 +213,15 @@ impl Ingress for Erasure<'_> {
                     return Err(anyhow::Error::from(discarded).context("a lane's sum was discarded"));
                 }
                 let absent = lanes_missing.into_iter().map(Party::Lane).collect();
-                let servers = direct::settle(Ok(recovered))?;
-                Ok(Outcome { named: [named(&lane_culprits), servers.named].concat(), absent, ..servers })
+                Ok(with_servers(lane_culprits, direct::settle(Ok(recovered))?, absent))
             }
-            Err(NotRecovered { reason, lanes, .. }) => {
-                let named = named(&lanes);
-                match reason {
-                    RecipientError::BelowLaneThreshold { .. }
-                    | RecipientError::Rejected(RejectReason::LanesExhausted { .. }) => {
-                        Ok(Outcome { plaintext: None, named, absent })
-                    }
-                    reason => {
-                        let servers = direct::settle(Err(reason))?;
-                        Ok(Outcome { named: [named, servers.named].concat(), absent, ..servers })
-                    }
+            Err(NotRecovered { reason, lanes, .. }) => match reason {
+                RecipientError::BelowLaneThreshold { .. }
+                | RecipientError::Rejected(RejectReason::LanesExhausted { .. }) => {
+                    Ok(Outcome { plaintext: None, named: named(lanes).collect(), absent })
                 }
-            }
+                reason => Ok(with_servers(lanes, direct::settle(Err(reason))?, absent)),
+            },
         }
     }
 }

@@ -10,6 +10,7 @@ use super::spool::Keep;
 use crate::local::LocalRound;
 use anyhow::bail;
 use panetiere::bulletin::{CanonicalSet, Mode, ServerBulletinEntry, VerifiedPost};
+use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::ClientId;
 use panetiere::plaintext::PlainPoly;
@@ -44,12 +45,18 @@ pub(super) struct Delivered<'a> {
     pub sent: &'a Sent,
 }
 
+/// A party that was named, with what convicts it before everybody.
+pub(super) struct Named {
+    pub party: Party,
+    pub evidence: Option<Box<Evidence>>,
+}
+
 /// What the recipient has found.
 pub(super) struct Outcome {
     /// The sum of the vectors; nothing if too few parties told the truth.
     pub plaintext: Option<Vec<PlainPoly>>,
     /// Who signed something false.
-    pub named: Vec<Party>,
+    pub named: Vec<Named>,
     /// Whose answer has not come.
     pub absent: Vec<Party>,
 }

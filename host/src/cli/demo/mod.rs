@@ -25,7 +25,9 @@ use args::Args;
 use chipmunk::ring::backend::Simd;
 use config::DemoConfig;
 use panetiere::bulletin::Mode;
+use panetiere::wire::Encode;
 use report::DemoReport;
+use std::path::Path;
 
 /// Runs the rounds that `config` describes, one a mode, each with its tampered twin.
 ///
@@ -51,6 +53,20 @@ pub(crate) fn execute(args: &Args, simd: Simd) -> Exit {
             Exit::Failed
         }
     }
+}
+
+/// Writes what convicts those who were named.
+fn write_evidence(directory: &Path, reports: &[DemoReport], progress: &Progress) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
+    for round in reports.iter().flat_map(|report| [&report.round, &report.tamper]) {
+        for (party, evidence) in &round.evidence {
+            let name = format!("{}-{}.evidence", round.mode, party).replace(' ', "-");
+            let path = directory.join(name);
+            std::fs::write(&path, evidence.to_bytes()).with_context(|| format!("{}", path.display()))?;
+            progress.note(&format!("evidence against {party}: {}", path.display()));
+        }
+    }
+    Ok(())
 }
 
 fn try_execute(args: &Args, simd: Simd) -> anyhow::Result<Exit> {
@@ -81,6 +97,9 @@ fn try_execute(args: &Args, simd: Simd) -> anyhow::Result<Exit> {
         }
     };
     terminal::print_stdout(&text).context("cannot write to stdout")?;
+    if let Some(directory) = &args.evidence {
+        write_evidence(directory, &reports, &progress)?;
+    }
     let failures: Vec<String> = reports.iter().flat_map(DemoReport::failures).collect();
     for failure in &failures {
         terminal::print_error(failure);

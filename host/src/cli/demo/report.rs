@@ -5,6 +5,7 @@ use base64::Engine;
 use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::Mode;
 use panetiere::channel::Encoding;
+use panetiere::evidence::Evidence;
 use panetiere::ids::CrsDigest;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -68,6 +69,9 @@ pub struct RoundReport {
     /// Parties proved to have lied.
     #[serde(serialize_with = "as_texts")]
     pub culprits: Vec<Party>,
+    /// What convicts them before everybody, where the demo has it.
+    #[serde(skip)]
+    pub evidence: Vec<(Party, Box<Evidence>)>,
     /// Parties whose answer has not come: that proves nothing.
     #[serde(serialize_with = "as_texts")]
     pub absent: Vec<Party>,

@@ -2,7 +2,7 @@
 
 use super::collect::{Closed, Collected, Deceit, collect};
 use super::config::DemoConfig;
-use super::ingress::{Book, Outcome};
+use super::ingress::{Book, Named, Outcome};
 use super::lie::{Lie, Party};
 use super::report::{DemoReport, Difference, Message, RoundReport};
 use crate::cli::lanes;
@@ -201,7 +201,8 @@ fn recover(
     let sent: Vec<&Vec<u8>> = counted.map(|(_, message)| message).collect();
     let Difference { missing, extra } = Difference::between(&sent, &messages);
     let accused = collected.accused.iter().copied().map(Party::Client);
-    let named = accused.chain(outcome.named);
+    let culprits = accused.chain(outcome.named.iter().map(|named| named.party)).collect();
+    let convicts = |Named { party, evidence }| Some((party, evidence?));
     Ok(RoundReport {
         mode,
         encoding: config.encoding,
@@ -216,7 +217,8 @@ fn recover(
         missing,
         extra,
         messages: messages.into_iter().map(Message).collect(),
-        culprits: named.collect(),
+        culprits,
+        evidence: outcome.named.into_iter().filter_map(convicts).collect(),
         absent: outcome.absent,
         phase_ms: book.phases,
         link_bytes: book.links,

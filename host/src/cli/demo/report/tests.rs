@@ -28,6 +28,7 @@ fn round(messages: &[&[u8]], culprits: &[Party]) -> RoundReport {
         missing: 0,
         extra: 0,
         messages: messages.iter().map(|message| Message(message.to_vec())).collect(),
+        evidence: Vec::new(),
         culprits: culprits.to_vec(),
         absent: Vec::new(),
         phase_ms: phases,
