@@ -152,7 +152,7 @@ impl Ingress for Aggregated<'_> {
                 }
                 (aggregators, discarded, direct::settle(Ok(recovered))?)
             }
-            Err(NotRecovered { reason, aggregators, discarded }) => {
+            Err(NotRecovered { reason, aggregators, discarded, .. }) => {
                 (aggregators, discarded, direct::settle(Err(reason))?)
             }
         };

@@ -13,7 +13,7 @@ use panetiere::bulletin::{
 use panetiere::ids::{ClientId, NodeId};
 use panetiere::protocol::{
     Bisection, CodewordVerdict, ItemSource, LaneCode, LaneCulprit, LaneIdentity, LaneRound, NextStep,
-    RecipientError, RecoveredRs, RejectReason, RsPosts, decrypt_aggregate_rs,
+    NotRecovered, RecipientError, RecoveredRs, RejectReason, RsPosts, decrypt_aggregate_rs,
 };
 use panetiere::wire::DecodeWith;
 use rayon::prelude::*;
@@ -78,7 +78,7 @@ fn source(common: &LocalRound, lane: NodeId, disk: &Arc<Spool>) -> ItemSource {
 /// No lane of a demo lies before the close.
 fn no_liar(culprits: &[LaneCulprit]) -> anyhow::Result<()> {
     match culprits.first() {
-        Some(LaneCulprit { lane, fault }) => {
+        Some(LaneCulprit { lane, fault, .. }) => {
             Err(anyhow::Error::from(fault.clone()).context(format!("lane {lane} was named before the close")))
         }
         None => Ok(()),
@@ -212,13 +212,14 @@ impl Ingress for Erasure<'_> {
                 let servers = direct::settle(Ok(recovered))?;
                 Ok(Outcome { named: [named(&lane_culprits), servers.named].concat(), absent, ..servers })
             }
-            Err(RecipientError::Rejected(RejectReason::LanesExhausted { culprits, .. })) => {
-                Ok(Outcome { plaintext: None, named: named(&culprits), absent })
+            Err(NotRecovered { reason, lanes, .. }) => {
+                let servers = match reason {
+                    RecipientError::BelowLaneThreshold { .. }
+                    | RecipientError::Rejected(RejectReason::LanesExhausted { .. }) => Vec::new(),
+                    reason => direct::settle(Err(reason))?.named,
+                };
+                Ok(Outcome { plaintext: None, named: [named(&lanes), servers].concat(), absent })
             }
-            Err(RecipientError::BelowLaneThreshold { .. }) => {
-                Ok(Outcome { plaintext: None, named: Vec::new(), absent })
-            }
-            Err(error) => Ok(Outcome { absent, ..direct::settle(Err(error))? }),
         }
     }
 }
