@@ -12,6 +12,7 @@ use chipmunk::ring::pack::{pack_words, packed_len, unpack_words};
 use panetiere::bulletin::{
     CanonicalSet, Epoch, EpochError, GroupClaim, GroupSum, PostHead, PostView, ServerBulletinEntry,
 };
+use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{AggregatorId, ClientId, CrsDigest, DeploymentId, EpochDigest, ServerId};
 use panetiere::protocol::{
@@ -20,7 +21,7 @@ use panetiere::protocol::{
 };
 use panetiere::sig::SigningKey;
 use panetiere::testing::{ClientLie, Net, Round, ServerLie, deployment};
-use panetiere::wire::{Decode, DecodeWith};
+use panetiere::wire::{Decode, DecodeWith, Encode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use std::sync::LazyLock;
@@ -397,6 +398,10 @@ fn a_lying_aggregator_is_named_or_nobody_is() {
                 assert_eq!(found(&out), named, "{lie}");
                 for culprit in &out.aggregators {
                     assert_eq!(culprit.fault.attribution(), Attribution::Aggregator(LIAR), "{lie}");
+                    let evidence = culprit.evidence.as_ref().expect(lie).to_bytes();
+                    let verdict =
+                        Evidence::from_bytes(&evidence).unwrap().verify(NET.params.lattice().kernels());
+                    assert_eq!(verdict.unwrap().convicted(), Attribution::Aggregator(LIAR), "{lie}");
                 }
                 assert_eq!(discarded(&out), row.void, "{lie}");
                 assert!(out.discarded.iter().all(|f| f.attribution() == Attribution::Nobody), "{lie}");
