@@ -109,7 +109,13 @@ impl<'g, S: PostSource> Totals<'g, '_, S> {
         let mut doubled = Vec::new();
         for sum in sums {
             if let Err(fault) = check_group_claim(self.params, session, epoch, &self.statements, sum) {
-                self.discarded.push(fault);
+                let aggregator = sum.aggregator();
+                if fault.attribution() == Attribution::Aggregator(aggregator) {
+                    // Its other groups, if it has any, are added from their posts.
+                    self.culprits.entry(aggregator).or_insert(fault);
+                } else {
+                    self.discarded.push(fault);
+                }
                 continue;
             }
             match self.groups.iter().position(|group| group.sum.claim() == sum.claim()) {

@@ -5,8 +5,7 @@
 //!
 //! Four servers, any three of which recover; five clients in two groups. Aggregator 1 lies, server 2 lies.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
+use super::matrix::{Lie, Seen};
 use chipmunk::N;
 use chipmunk::ring::pack::{pack_words, packed_len, unpack_words};
 use panetiere::bulletin::{
@@ -26,24 +25,24 @@ use rand_core::SeedableRng;
 use std::sync::LazyLock;
 
 const POLYS: u32 = 2;
-const HONEST: AggregatorId = AggregatorId(0);
-const LIAR: AggregatorId = AggregatorId(1);
+pub const HONEST: AggregatorId = AggregatorId(0);
+pub const LIAR: AggregatorId = AggregatorId(1);
 const LYING_SERVER: ServerId = ServerId(2);
 /// In the group of the lying aggregator.
 const CHEAT: ClientId = ClientId(1);
 
-static NET: LazyLock<Net> =
+pub static NET: LazyLock<Net> =
     LazyLock::new(|| deployment(400).servers(4).threshold(3).clients(5).polys(POLYS).aggregators(2).build());
 
-struct Scene {
-    earlier: Round<'static>,
-    round: Round<'static>,
-    sums: Vec<ServerBulletinEntry>,
-    groups: [GroupSum; 2],
-    set: CanonicalSet,
+pub struct Scene {
+    pub earlier: Round<'static>,
+    pub round: Round<'static>,
+    pub sums: Vec<ServerBulletinEntry>,
+    pub groups: [GroupSum; 2],
+    pub set: CanonicalSet,
 }
 
-static SCENE: LazyLock<Scene> = LazyLock::new(|| {
+pub static SCENE: LazyLock<Scene> = LazyLock::new(|| {
     let (earlier, mut round, set) = (NET.posted(0), NET.posted(1), NET.all());
     let sums = round.sums(&set);
     let groups = [round.group(HONEST, [0, 2]), round.group(LIAR, [1, 3, 4])];
@@ -55,13 +54,13 @@ fn key(aggregator: AggregatorId) -> &'static SigningKey {
 }
 
 /// The lying aggregator's sum with another claim, root or ciphertext, under its own signature.
-fn forged(claim: impl FnOnce(&mut GroupClaim), root: &GroupSum, ciphertext: Vec<u8>) -> GroupSum {
+pub fn forged(claim: impl FnOnce(&mut GroupClaim), root: &GroupSum, ciphertext: Vec<u8>) -> GroupSum {
     let mut stated = SCENE.groups[1].claim().clone();
     claim(&mut stated);
     GroupSum::sign(stated, root.root().clone(), ciphertext, &NET.params, key(LIAR))
 }
 
-fn truth() -> &'static GroupSum {
+pub fn truth() -> &'static GroupSum {
     &SCENE.groups[1]
 }
 
@@ -70,17 +69,27 @@ fn claiming(claim: impl FnOnce(&mut GroupClaim)) -> GroupSum {
 }
 
 /// A packed ciphertext with the first residue of both limbs changed.
-fn first_residues(ciphertext: &[u8], edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
+pub fn first_residues(ciphertext: &[u8], edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
+    edited(ciphertext, 1, edit)
+}
+
+/// A packed ciphertext with every residue changed: `edit(residue, prime)`.
+pub fn residues(ciphertext: &[u8], edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
+    edited(ciphertext, usize::MAX, edit)
+}
+
+/// The first `places` residues of as many polynomials.
+fn edited(ciphertext: &[u8], places: usize, edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
     let set = NET.params.set();
     let (width, mut out) = (set.wire_limb_bits, ciphertext.to_vec());
-    let len = packed_len(width);
-    for (limb, bytes) in ciphertext[..2 * len].chunks_exact(len).enumerate() {
+    let polys = places.min(ciphertext.len() / (2 * packed_len(width)));
+    for (limb, bytes) in out.chunks_exact_mut(packed_len(width)).take(2 * polys).enumerate() {
         let mut words = [0; N];
         unpack_words(bytes, width, u32::MAX >> (32 - width), &mut words).unwrap();
-        words[0] = edit(words[0], set.wire[limb]);
+        words.iter_mut().take(places).for_each(|word| *word = edit(*word, set.wire[limb % 2]));
         let mut packed = Vec::new();
         pack_words(&words, width, &mut packed);
-        out[limb * len..][..len].copy_from_slice(&packed);
+        bytes.copy_from_slice(&packed);
     }
     out
 }
@@ -155,6 +164,8 @@ fn a_group_sum_is_the_sum_of_canonical_residues() {
 }
 
 struct Row {
+    /// The cell of the matrix that this is a case of.
+    cell: Lie,
     lie: &'static str,
     /// What is published in place of, or beside, the lying aggregator's honest sum.
     publishes: fn(&Scene) -> Vec<GroupSum>,
@@ -169,6 +180,7 @@ struct Row {
 
 static ROWS: &[Row] = &[
     Row {
+        cell: Lie::CopiedCiphertext,
         lie: "the ciphertext of another group",
         publishes: |scene| vec![forged(|_| {}, truth(), scene.groups[0].ciphertext().to_vec())],
         audit: Audit::OnFailure,
@@ -177,6 +189,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::WrongSum,
         lie: "the sum without one member",
         publishes: |scene| {
             let part = scene.round.group(LIAR, [3, 4]);
@@ -188,6 +201,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::CopiedRoot,
         lie: "the root of another group",
         publishes: |scene| vec![forged(|_| {}, &scene.groups[0], truth().ciphertext().to_vec())],
         audit: Audit::OnFailure,
@@ -196,6 +210,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::Swapped,
         lie: "root and ciphertext of another group",
         publishes: |scene| vec![forged(|_| {}, &scene.groups[0], scene.groups[0].ciphertext().to_vec())],
         audit: Audit::OnFailure,
@@ -204,6 +219,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::BadPayload,
         lie: "a ciphertext shifted by one message step",
         publishes: |_| vec![shifted()],
         audit: Audit::Always,
@@ -212,6 +228,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::OutOfRangeDigit,
         lie: "a residue at its prime",
         publishes: |_| vec![forged(|_| {}, truth(), first_residues(truth().ciphertext(), |_, q| q))],
         audit: Audit::OnFailure,
@@ -220,6 +237,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::TwoAnswers,
         lie: "two sums of the same posts, the honest one first",
         publishes: |_| vec![truth().clone(), shifted()],
         audit: Audit::OnFailure,
@@ -228,6 +246,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::TwoAnswers,
         lie: "two sums of the same posts, the false one first",
         publishes: |_| vec![shifted(), truth().clone()],
         audit: Audit::OnFailure,
@@ -236,6 +255,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::DuplicateId,
         lie: "the same sum twice",
         publishes: |_| vec![truth().clone(), truth().clone()],
         audit: Audit::OnFailure,
@@ -244,6 +264,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::OverlappingGroups,
         lie: "a group that overlaps the other",
         publishes: |scene| vec![scene.round.group(LIAR, [1, 2, 3, 4])],
         audit: Audit::OnFailure,
@@ -252,6 +273,7 @@ static ROWS: &[Row] = &[
         refused: Some("group_overlap"),
     },
     Row {
+        cell: Lie::OverlappingGroups,
         lie: "two groups of its own that overlap",
         publishes: |scene| vec![truth().clone(), scene.round.group(LIAR, [3, 4])],
         audit: Audit::OnFailure,
@@ -260,6 +282,7 @@ static ROWS: &[Row] = &[
         refused: Some("group_overlap"),
     },
     Row {
+        cell: Lie::OtherSet,
         lie: "a group with a gap",
         publishes: |scene| vec![scene.round.group(LIAR, [1, 4])],
         audit: Audit::OnFailure,
@@ -268,6 +291,7 @@ static ROWS: &[Row] = &[
         refused: Some("group_gap"),
     },
     Row {
+        cell: Lie::Undelivered,
         lie: "no group at all",
         publishes: |_| vec![],
         audit: Audit::Always,
@@ -277,6 +301,7 @@ static ROWS: &[Row] = &[
     },
     // What anybody can do with an aggregator's name or bytes: it is not named for it.
     Row {
+        cell: Lie::ForgedSignature,
         lie: "a false sum in its name under another key",
         publishes: |scene| {
             let (claim, other) = (truth().claim().clone(), &scene.groups[0]);
@@ -289,6 +314,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::ForgedSignature,
         lie: "only a sum that it did not sign",
         publishes: |_| {
             let body = (truth().root().clone(), truth().ciphertext().to_vec());
@@ -300,6 +326,7 @@ static ROWS: &[Row] = &[
         refused: Some("group_gap"),
     },
     Row {
+        cell: Lie::Replay,
         lie: "its sum of an earlier session is replayed",
         publishes: |scene| vec![scene.earlier.group(LIAR, [1, 3, 4]), truth().clone()],
         audit: Audit::OnFailure,
@@ -308,6 +335,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::StaleSession,
         lie: "its sum for a later session shows up early",
         publishes: |_| vec![truth().clone(), claiming(|claim| claim.session = NET.session(9))],
         audit: Audit::OnFailure,
@@ -316,6 +344,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::OtherContext,
         lie: "a sum for another deployment",
         publishes: |_| {
             let other = DeploymentId::from_name("another");
@@ -327,28 +356,31 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::OtherContext,
         lie: "a sum under another epoch",
         publishes: |_| {
             let other = EpochDigest::from_bytes(&[7; 32]).unwrap();
             vec![claiming(|claim| claim.epoch = other), truth().clone()]
         },
         audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_epoch"],
+        convicts: Some("group_epoch"),
+        void: &[],
         refused: None,
     },
     Row {
+        cell: Lie::OtherContext,
         lie: "a sum under other public parameters",
         publishes: |_| {
             let other = CrsDigest::from_bytes(&[7; 32]).unwrap();
             vec![claiming(|claim| claim.crs = other), truth().clone()]
         },
         audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_crs"],
+        convicts: Some("group_crs"),
+        void: &[],
         refused: None,
     },
     Row {
+        cell: Lie::DuplicateId,
         lie: "a sum of an aggregator that does not exist",
         publishes: |_| vec![claiming(|claim| claim.aggregator = AggregatorId(2)), truth().clone()],
         audit: Audit::OnFailure,
@@ -357,6 +389,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::OtherSet,
         lie: "a member that is not in the set",
         publishes: |_| {
             let statement = truth().claim().members[&CHEAT];
@@ -368,6 +401,7 @@ static ROWS: &[Row] = &[
         refused: None,
     },
     Row {
+        cell: Lie::OtherSet,
         lie: "a sum of another post of one member",
         publishes: |scene| {
             let other = scene.groups[0].claim().members[&ClientId(0)];
@@ -380,30 +414,31 @@ static ROWS: &[Row] = &[
     },
 ];
 
-fn run(row: &Row, sums: &[ServerBulletinEntry]) -> Result<RecoveredAggregated, NotRecovered> {
+fn recover(row: &Row, sums: &[ServerBulletinEntry]) -> Result<RecoveredAggregated, NotRecovered> {
     let scene = &*SCENE;
     let groups = [&(row.publishes)(scene)[..], &scene.groups[..1]].concat();
     scene.round.recover_groups(&scene.set, &groups, sums, row.audit)
 }
 
-#[test]
-fn a_lying_aggregator_is_named_or_nobody_is() {
-    let scene = &*SCENE;
-    for row in ROWS {
+/// Runs every case of a cell: the aggregator is named or nobody is, and if the groups partition the set it recovers.
+pub fn run(cell: Lie) -> Seen {
+    let (scene, mut seen) = (&*SCENE, Seen::default());
+    for row in ROWS.iter().filter(|row| row.cell == cell) {
         let lie = row.lie;
-        match (run(row, &scene.sums), row.refused) {
+        row.void.iter().for_each(|code| seen.note(code, Attribution::Nobody));
+        match (recover(row, &scene.sums), row.refused) {
             (Ok(out), None) => {
                 let named: Vec<_> = row.convicts.iter().map(|code| (LIAR, *code)).collect();
                 assert_eq!(found(&out), named, "{lie}");
-                for culprit in &out.aggregators {
-                    assert_eq!(culprit.fault.attribution(), Attribution::Aggregator(LIAR), "{lie}");
-                }
+                out.aggregators.iter().for_each(|culprit| seen.fault(&culprit.fault));
                 assert_eq!(discarded(&out), row.void, "{lie}");
                 assert!(out.discarded.iter().all(|f| f.attribution() == Attribution::Nobody), "{lie}");
                 assert!(servers(&out).is_empty() && out.unjudged.is_empty(), "{lie}: {:?}", servers(&out));
-                assert_eq!(out.recovered.plaintext, NET.expected(&scene.set), "{lie}");
+                seen.recovers(&out.recovered.plaintext, &NET.expected(&scene.set));
             }
             (Err(refused), Some(code)) => {
+                seen.fault(&refused);
+                seen.stops();
                 assert_eq!((refused.code(), refused.attribution()), (code, Attribution::Nobody), "{lie}");
                 assert!(refused.aggregators.is_empty(), "{lie}");
                 assert_eq!(refused.discarded.iter().map(Fault::code).collect::<Vec<_>>(), row.void, "{lie}");
@@ -413,6 +448,7 @@ fn a_lying_aggregator_is_named_or_nobody_is() {
             (out, refused) => panic!("{lie}: {refused:?}, got {:?}", out.map(|out| found(&out))),
         }
     }
+    seen
 }
 
 #[test]
@@ -423,7 +459,7 @@ fn a_lying_server_besides_a_lying_aggregator() {
     let mut sums = scene.sums.clone();
     sums[2] = scene.round.lying_sum(LYING_SERVER, &scene.set, &lie);
     for row in ROWS {
-        match (run(row, &sums), row.refused) {
+        match (recover(row, &sums), row.refused) {
             (Ok(out), None) => {
                 assert_eq!(servers(&out), [(LYING_SERVER, "sum_invalid_opening")], "{}", row.lie);
                 let named: Vec<_> = row.convicts.iter().map(|code| (LIAR, *code)).collect();
@@ -456,7 +492,7 @@ fn without_the_commitments_no_server_is_named() {
     let scene = &*SCENE;
     let mut sums = scene.sums.clone();
     sums[2] = scene.round.lying_sum(LYING_SERVER, &scene.set, &ServerLie::Altered { part: 0 });
-    let recover = |groups: &[GroupSum], sums: &[ServerBulletinEntry]| {
+    let attempt = |groups: &[GroupSum], sums: &[ServerBulletinEntry]| {
         let (mut posts, policy) = (scene.round.posts(), scene.round.policy(&scene.set));
         posts.no_commitment.insert(CHEAT);
         let (session, audit) = (&scene.round.session, Audit::OnFailure);
@@ -464,14 +500,14 @@ fn without_the_commitments_no_server_is_named() {
         recover_aggregated(params, session, &NET.epoch, &policy, posts, groups, sums, audit)
     };
     // Three openings verify, so one of an honest server does, and the total is right: recovered, nobody named.
-    let out = recover(&scene.groups, &sums).unwrap();
+    let out = attempt(&scene.groups, &sums).unwrap();
     assert_eq!((servers(&out), out.unjudged.clone()), (vec![], vec![LYING_SERVER]));
     assert_eq!(out.recovered.plaintext, NET.expected(&scene.set));
     // With a false root nothing verifies: who lied cannot be told until the commitments are here.
     let false_root = forged(|_| {}, &scene.groups[0], truth().ciphertext().to_vec());
     let groups = [scene.groups[0].clone(), false_root];
     for sums in [&scene.sums, &sums] {
-        let refused = recover(&groups, sums).unwrap_err();
+        let refused = attempt(&groups, sums).unwrap_err();
         assert_eq!((refused.code(), refused.attribution()), ("post_missing", Attribution::Nobody));
         assert!(refused.aggregators.is_empty());
         assert_eq!(refused.retry(), Retry::SameRequest);
