@@ -83,7 +83,7 @@ pub static CELLS: &[Cell] = &[
             "group_overlap",
             "each group may be right by itself; who was to serve the client nobody has signed",
         )],
-        Ends::Stops("until the groups partition the set: the recipient picks groups that do"),
+        Ends::Stops("until the groups given partition the set; anybody can sum one that does"),
         || run(Lie::OverlappingGroups).and(|| published(truth().clone(), Audit::OnFailure)),
     ),
     cell(Lie::ShortOrLongBody, &[], &[(NO_OBJECT, NO_BYTES)], Ends::Same, || {

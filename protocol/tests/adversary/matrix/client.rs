@@ -112,7 +112,7 @@ pub static CELLS: &[Cell] = &[
     cell(Lie::OversizedNoise, &[], &[("noise_overflow", ADDS_UP)], Ends::Stops(SPOILS), || {
         run(Lie::OversizedNoise)
     }),
-    cell(Lie::BadPayload, &[], &[("prony_not_split", ADDS_UP)], Ends::Stops(SPOILS), payload),
+    cell(Lie::BadPayload, &[], &[("sketch_check_failed", ADDS_UP)], Ends::Stops(SPOILS), payload),
     cell(Lie::CopiedCiphertext, &[], &[("noise_overflow", NOISE)], Ends::Stops(SPOILS), copied_ciphertext),
     cell(
         Lie::CopiedRoot,

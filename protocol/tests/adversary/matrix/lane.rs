@@ -72,23 +72,15 @@ pub static CELLS: &[Cell] = &[
     }),
     // A share of one polynomial has four digits; then comes the path.
     cell(Lie::BadPath, OPENING, &[], Ends::Same, || lies(|told| vec![told.altered(4)])),
-    cell(
-        Lie::OutOfRangeDigit,
-        &[],
-        &[
-            (NO_OBJECT, NO_BYTES),
-            ("lane_sum_set", "wider digits need a claim of more clients, and that is another set"),
-        ],
-        Ends::Same,
-        || {
-            bytes(|seen, net, sum| {
-                let mut beyond = sum.to_vec();
-                beyond[AT..AT + 2].fill(0xFF);
-                seen.no_object(LaneBulletinEntry::from_bytes_with(&*net.params, &beyond));
-            })
-            .and(|| lies(|told| vec![told.claim(|claim| claim.clients = 300)]))
-        },
-    ),
+    // A digit beyond its bound does not fit its field. A claim of more clients makes the field wider.
+    cell(Lie::OutOfRangeDigit, &["lane_sum_count"], &[(NO_OBJECT, NO_BYTES)], Ends::Same, || {
+        bytes(|seen, net, sum| {
+            let mut beyond = sum.to_vec();
+            beyond[AT..AT + 2].fill(0xFF);
+            seen.no_object(LaneBulletinEntry::from_bytes_with(&*net.params, &beyond));
+        })
+        .and(|| lies(|told| vec![told.claim(|claim| claim.clients = 300)]))
+    }),
     cell(
         Lie::KernelVector,
         &[],

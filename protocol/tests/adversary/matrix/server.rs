@@ -34,16 +34,8 @@ pub static CELLS: &[Cell] = &[
     ),
     cell(Lie::Swapped, &["sum_invalid_opening"], &[], Ends::Same, || run(Lie::Swapped)),
     cell(Lie::BadPath, &["sum_invalid_opening"], &[], Ends::Same, || run(Lie::BadPath)),
-    cell(
-        Lie::OutOfRangeDigit,
-        &[],
-        &[
-            (NO_OBJECT, NO_BYTES),
-            ("sum_set", "wider digits need a claim of more clients, and that is another set"),
-        ],
-        Ends::Same,
-        out_of_range,
-    ),
+    // A digit beyond its bound does not fit its field. A claim of more clients makes the field wider.
+    cell(Lie::OutOfRangeDigit, &["sum_count"], &[(NO_OBJECT, NO_BYTES)], Ends::Same, out_of_range),
     cell(
         Lie::KernelVector,
         &[],
@@ -135,8 +127,8 @@ fn out_of_range() -> Seen {
         let wide = ServerBulletinEntry::from_bytes_with(&NET.params, &wide.to_bytes(&NET.params)).unwrap();
         let entries = [&[wide][..], &SCENE.sums[..2], &SCENE.sums[3..]].concat();
         let recovered = SCENE.round.recover(&SCENE.set, &entries).unwrap();
-        assert!(recovered.culprits.is_empty());
-        recovered.discarded.iter().for_each(|fault| seen.fault(fault));
+        assert!(recovered.discarded.is_empty());
+        recovered.culprits.iter().for_each(|culprit| seen.fault(&culprit.fault));
     })
 }
 
