@@ -8,7 +8,7 @@
 
 use anyhow::{Context, bail, ensure};
 use chipmunk::ring::backend::Simd;
-use chipmunk::ring::backend::secrecy::{errors, mark_secret};
+use chipmunk::ring::backend::secrecy::{errors, mark_public, mark_secret};
 use panetiere::channel::{self, ChannelParams, Encoding};
 use panetiere::codec::slots::Ticket;
 use panetiere::ids::ClientId;
@@ -151,5 +151,14 @@ fn encodings(simd: Simd, net: &Net, rng: &mut Secret) {
         let params = params.with_kernels(simd.kernels());
         black_box(channel::encode_message(rng, &params, &session, &payload).is_ok());
     }
-    let _ = Ticket::random(rng);
+    let slots = ChannelParams::for_messages(Encoding::Slots, 4, payload.len()).expect("a small channel");
+    let ticket = Ticket::random(rng);
+    let mut request = ticket.request(u32::try_from(payload.len()).expect("a short message"));
+    let tickets = slots.ticket_channel().expect("slots have tickets").with_kernels(simd.kernels());
+    black_box(channel::encode_message(rng, &tickets, &session, &request).is_ok());
+    // What comes out of the tickets' round is public; whose ticket is which is not.
+    mark_public(&mut request);
+    let others: Vec<Vec<u8>> = (1..3).map(|ticket| Ticket::new(ticket).request(8).to_vec()).collect();
+    let scheduled = slots.with_tickets(&[others, vec![request.to_vec()]].concat()).expect("requests");
+    black_box(channel::encode_in_slot(&ticket, &scheduled, &session, &payload).is_ok());
 }

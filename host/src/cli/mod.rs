@@ -5,6 +5,7 @@
 
 mod bench;
 pub mod demo;
+mod evidence;
 pub mod progress;
 pub mod simd;
 pub mod terminal;
@@ -29,6 +30,9 @@ enum Command {
     /// Measure a round or the arithmetic under it on this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Check evidence of a fault, offline
+    #[command(subcommand)]
+    Evidence(evidence::Command),
 }
 
 /// How a run of the program ended.
@@ -40,6 +44,8 @@ pub enum Exit {
     Failed,
     /// 2: the command line or an input file has to change.
     Usage,
+    /// 3: verification found a fault, and it is named.
+    Convicted,
 }
 
 impl From<Exit> for ExitCode {
@@ -48,6 +54,7 @@ impl From<Exit> for ExitCode {
             Exit::Ok => Self::from(0),
             Exit::Failed => Self::from(1),
             Exit::Usage => Self::from(2),
+            Exit::Convicted => Self::from(3),
         }
     }
 }
@@ -72,6 +79,7 @@ fn execute(command: &Command) -> Exit {
     match command {
         Command::Demo(args) => demo::execute(args, simd),
         Command::Bench(command) => bench::execute(command, simd),
+        Command::Evidence(command) => evidence::execute(command, simd),
     }
 }
 

@@ -189,6 +189,12 @@ impl Seen {
         self.recovered += 1;
     }
 
+    /// Messages that came out of a plaintext, and the right ones.
+    pub fn delivers(&mut self, got: &[Vec<u8>], expected: &[Vec<u8>]) {
+        assert_eq!(got, expected);
+        self.recovered += 1;
+    }
+
     /// No plaintext came out.
     pub const fn stops(&mut self) {
         self.stopped += 1;

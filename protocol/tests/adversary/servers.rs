@@ -3,15 +3,17 @@
 use super::matrix::{Lie, Seen};
 use super::{CHEAT, LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
 use panetiere::bulletin::{Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim};
+use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, EpochId, ServerId};
 use panetiere::pke::PrivateKey;
 use panetiere::protocol::{
-    RecipientError, RejectReason, ServerIdentity, SetPolicy, recover_direct, unseal_opening,
+    Culprit, Phase, PostSum, RecipientError, RejectReason, ServerIdentity, SetPolicy, VerifyError,
+    decrypt_aggregate, recover_direct, unseal_opening,
 };
 use panetiere::sig::SigningKey;
 use panetiere::testing::{ClientLie, ServerLie, deployment};
-use panetiere::wire::{DecodeError, DecodeErrorKind, DecodeWith};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
@@ -191,6 +193,7 @@ pub fn run(cell: Lie) -> Seen {
             let recovered = scene.round.recover(&scene.set, &entries).unwrap();
             seen.recovers(&recovered.plaintext, &expected);
             assert_eq!(findings(&recovered), (culprits.clone(), discarded.clone()), "{lie}");
+            assert!(recovered.culprits.iter().all(proven), "{lie}");
             let faults = recovered.culprits.iter().map(|culprit| &culprit.fault).chain(&recovered.discarded);
             assert!(faults.map(Fault::attribution).all(|attribution| attribution == *blamed), "{lie}");
         }
@@ -212,15 +215,76 @@ pub fn run(cell: Lie) -> Seen {
             continue;
         }
         match outcome.unwrap_err() {
-            RecipientError::Rejected(RejectReason::SharesExhausted { remaining, need, culprits: found }) => {
+            RecipientError::Rejected(RejectReason::SharesExhausted {
+                remaining,
+                need,
+                culprits: found,
+                discarded: void,
+            }) => {
                 assert_eq!((remaining, need), (2, 3), "{lie}");
                 let found: Vec<_> = found.iter().map(|c| (c.server, c.fault.code())).collect();
                 assert_eq!(found, culprits, "{lie}");
+                assert_eq!(void.iter().map(Fault::code).collect::<Vec<_>>(), discarded, "{lie}");
             }
             other => panic!("{lie}: {other:?}"),
         }
     }
     seen
+}
+
+/// Whether a culprit's evidence convicts it, read back from its bytes. Which epoch and parameters a session has only the
+/// log tells, so a lie about those is not proven.
+fn proven(culprit: &Culprit) -> bool {
+    let only_the_log_tells =
+        matches!(culprit.fault, VerifyError::WrongCrs { .. } | VerifyError::WrongEpoch { .. });
+    let convicts = culprit.evidence.as_ref().map(|evidence| {
+        let read = Evidence::from_bytes(&evidence.to_bytes()).unwrap();
+        read.verify(NET.params.lattice().kernels()).unwrap().convicted()
+    });
+    convicts == (!only_the_log_tells).then_some(Attribution::Server(culprit.server))
+}
+
+#[test]
+fn every_post_is_fetched_once_and_every_sum_computed_once() {
+    let scene = &*SCENE;
+    let lie = scene.round.lying_sum(LIAR, &scene.set, &ServerLie::Altered { part: 0 });
+    let entries = [&[lie][..], &scene.sums[..2], &scene.sums[3..]].concat();
+    let (mut asked, mut phases) = (Vec::new(), Vec::new());
+    let mut posts = PostSum::new(&NET.params, scene.round.session, &scene.set);
+    for (key, post) in scene.set.clients().iter().filter_map(|client| scene.round.fetch(*client)) {
+        posts.add(&key, &post).unwrap();
+    }
+    let out = decrypt_aggregate(&posts, &NET.epoch, &entries, &mut |phase| phases.push(phase)).unwrap();
+    assert_eq!(phases, [Phase::VerifyOpenings, Phase::Interpolate, Phase::Decrypt]);
+    let policy = SetPolicy::anchored(scene.set.clone(), 2, 300);
+    let fetch = |client| {
+        asked.push(client);
+        scene.round.fetch(client)
+    };
+    let (params, session, epoch) = (&NET.params, &scene.round.session, &NET.epoch);
+    assert_eq!(recover_direct(params, session, epoch, &policy, fetch, &entries), Ok(out));
+    assert_eq!(asked, scene.set.clients());
+}
+
+#[test]
+fn a_server_that_lied_is_named_where_the_sum_does_not_decrypt_either() {
+    let mut round = NET.open(2);
+    for client in NET.ids().filter(|id| *id != CHEAT) {
+        round.submit(&round.client(client)).accepted();
+    }
+    round.submit(&round.lying_client(CHEAT, &ClientLie::OversizedNoise)).accepted();
+    let set = NET.all();
+    let mut sums = round.sums(&set);
+    sums[2] = round.lying_sum(LIAR, &set, &ServerLie::Altered { part: 0 });
+    let refused = round.recover(&set, &sums).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("noise_overflow", NOBODY));
+    let RecipientError::Rejected(RejectReason::WithFaults { culprits, discarded, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(culprits.iter().map(|culprit| culprit.server).collect::<Vec<_>>(), [LIAR]);
+    assert!(culprits.iter().all(proven) && discarded.is_empty());
+    let once = round.recover_once(&set, &sums).unwrap_err();
+    assert_eq!(once.code(), "sum_invalid_opening");
 }
 
 #[test]

@@ -1,20 +1,19 @@
 //! What a client can do.
 
+mod copies;
+
 use super::wire::{high_s, lengths};
-use super::{
-    ANYBODYS, Cell, Ends, Lie, NO_BYTES, NO_OBJECT, OTHER_LOG, Seen, TRUE_ELSEWHERE, WHO_DROPPED_IT, cell, no,
-};
+use super::{ANYBODYS, Cell, Ends, Lie, NO_BYTES, NO_OBJECT, Seen, TRUE_ELSEWHERE, WHO_DROPPED_IT, cell, no};
 use crate::clients::{cheated, run};
 use crate::{CHEAT, LIAR, NET, SCENE};
 use panetiere::bulletin::{
     Answer, CanonicalSet, ClientBulletinEntry, Envelope, LaneItem, Mode, PostStatement, SignedPost,
-    StatementContext, env_root,
+    StatementContext,
 };
+use panetiere::evidence::{Evidence, Outcome};
 use panetiere::fault::Fault;
 use panetiere::ids::{CiphertextDigest, ClientId, ServerId};
-use panetiere::protocol::{
-    ClientRound, PostSum, run_client_round_with_openings, seal_openings, unseal_opening, verify_answer,
-};
+use panetiere::protocol::{PostSum, unseal_opening, verify_answer};
 use panetiere::testing::ClientLie;
 use panetiere::wire::{Decode, DecodeWith, Encode, Reader};
 use rand_chacha::ChaCha20Rng;
@@ -113,13 +112,13 @@ pub static CELLS: &[Cell] = &[
         run(Lie::OversizedNoise)
     }),
     cell(Lie::BadPayload, &[], &[("sketch_check_failed", ADDS_UP)], Ends::Stops(SPOILS), payload),
-    cell(Lie::CopiedCiphertext, &[], &[("noise_overflow", NOISE)], Ends::Stops(SPOILS), copied_ciphertext),
+    cell(Lie::CopiedCiphertext, &[], &[("noise_overflow", NOISE)], Ends::Stops(SPOILS), copies::ciphertext),
     cell(
         Lie::CopiedRoot,
         &["envelope_bad_opening", "envelope_unopenable"],
         &[("noise_overflow", NOISE)],
         Ends::Stops("without the client; a copied share commitment is a copied ciphertext, and spoils it"),
-        || copied_root().and(super::lane::client_copied_shares),
+        || copies::root().and(super::lane::client_copied_shares),
     ),
     cell(Lie::ForgedSignature, &[], &[("statement_signature", ANYBODYS)], Ends::Without, || {
         run(Lie::ForgedSignature)
@@ -147,7 +146,7 @@ pub static CELLS: &[Cell] = &[
     ),
     cell(
         Lie::TwoAnswers,
-        &[],
+        &["post_double"],
         &[(
             "sum_posts",
             "of the server that was shown the second: honest, and not named; the log's first counts",
@@ -245,81 +244,7 @@ fn payload() -> Seen {
         let messages = decode_messages(&channel, &round.session, &sum, None).unwrap();
         let said: Vec<Vec<u8>> =
             set.clients().iter().map(|client| vec![b'0' + u8::try_from(client.0).unwrap()]).collect();
-        assert_eq!(messages, said);
-        seen.recovers(&sum, &sum);
-    }
-    seen
-}
-
-/// The cheat's own post with another ciphertext, signed by it.
-fn with_ciphertext(mut sent: ClientRound, ciphertext: Vec<u8>) -> ClientRound {
-    let head = &mut sent.post.head;
-    let (session, envelopes) = (head.signed.claim().session, head.signed.claim().envelopes);
-    let statement =
-        PostStatement::direct(&NET.params, &session, CHEAT, &head.commitment, &ciphertext, envelopes);
-    head.signed = SignedPost::sign(statement, &NET.party(CHEAT).signing_key);
-    sent.post.ciphertext = ciphertext;
-    sent
-}
-
-/// The cheat's post is accepted; over a set without it the round is what it was.
-fn without(seen: &mut Seen, sent: &ClientRound) {
-    let (mut round, delivery) = cheated(sent);
-    delivery.envelopes.iter().filter_map(|taken| taken.as_ref().err()).for_each(|fault| seen.fault(fault));
-    let rest = NET.all_but(CHEAT);
-    let sums = round.sums(&rest);
-    seen.recovers(&round.recover(&rest, &sums).unwrap().plaintext, &NET.expected(&rest));
-}
-
-fn copied_ciphertext() -> Seen {
-    let mut seen = Seen::default();
-    let victim = SCENE.round.client(ClientId(0)).post.ciphertext;
-    for ciphertext in [victim.clone(), crate::aggregated::residues(&victim, |word, q| (q - word) % q)] {
-        let sent = with_ciphertext(SCENE.round.client(CHEAT), ciphertext);
-        let (mut round, delivery) = cheated(&sent);
-        delivery.accepted();
-        // Doubled or cancelled, the victim's message stays under the victim's key, of which the sum has one and not two or
-        // none: nothing is decrypted, and no server is named.
-        let sums = round.sums(&SCENE.set);
-        seen.fault(&round.recover(&SCENE.set, &sums).unwrap_err());
-        seen.stops();
-        without(&mut seen, &sent);
-    }
-    seen
-}
-
-fn copied_root() -> Seen {
-    let mut seen = Seen::default();
-    let victim = SCENE.round.client(ClientId(0));
-    let (keys, party) = (NET.epoch.envelope_keys(), NET.party(CHEAT));
-    let session = SCENE.round.session;
-    let rng = &mut ChaCha20Rng::from_seed([9; 32]);
-    let round = run_client_round_with_openings(
-        rng,
-        &NET.params,
-        &session,
-        CHEAT,
-        &party.message,
-        &keys,
-        &party.signing_key,
-    );
-    let (own, openings) = round.unwrap();
-    let commitment = victim.post.head.commitment.clone();
-    let root = commitment.digest(NET.params.lattice());
-    // The copied root with openings of its own; then root, envelopes and ciphertext all copied.
-    let sealed = seal_openings(rng, &NET.params, &session, CHEAT, root, &openings, &keys).unwrap();
-    let own_seals: Vec<_> = keys.iter().map(|(_, key)| key.digest()).zip(sealed).collect();
-    let copied: Vec<_> = victim.envelopes.iter().map(|e| (e.key, e.sealed.clone())).collect();
-    for (sealed, ciphertext) in [(own_seals, &own.post.ciphertext), (copied, &victim.post.ciphertext)] {
-        let (envelopes_root, envelopes) = env_root(CHEAT, sealed);
-        let mut sent = own.clone();
-        let statement =
-            PostStatement::direct(&NET.params, &session, CHEAT, &commitment, ciphertext, envelopes_root);
-        sent.post.head.signed = SignedPost::sign(statement, &party.signing_key);
-        sent.post.head.commitment = commitment.clone();
-        (sent.post.ciphertext, sent.envelopes) = (ciphertext.clone(), envelopes);
-        assert!(cheated(&sent).1.envelopes.iter().all(Result::is_err), "no server takes it");
-        without(&mut seen, &sent);
+        seen.delivers(&messages, &said);
     }
     seen
 }
@@ -364,7 +289,15 @@ fn two_statements() -> Seen {
         [&[shown.close(LIAR, &SCENE.set).unwrap()][..], &SCENE.sums[..2], &SCENE.sums[3..]].concat();
     let recovered = SCENE.round.recover(&SCENE.set, &entries).unwrap();
     recovered.discarded.iter().for_each(|fault| seen.fault(fault));
-    assert!(recovered.culprits.is_empty(), "{OTHER_LOG}");
+    assert!(recovered.culprits.is_empty());
+    // Whoever has both statements can show them to anybody.
+    let key = NET.party(CHEAT).signing_key.verifying_key();
+    let first = SCENE.round.client(CHEAT).post.head.signed;
+    let both = [&first, &second.post.head.signed];
+    let evidence = Evidence::double_post(&NET.params, &NET.epoch, &key, both).to_bytes();
+    let verdict = Evidence::from_bytes(&evidence).unwrap().verify(NET.params.lattice().kernels()).unwrap();
+    let Outcome::Convicts(finding) = verdict.outcome else { panic!("{verdict:?}") };
+    seen.fault(&finding);
     seen.recovers(&recovered.plaintext, &NET.expected(&SCENE.set));
     seen
 }
@@ -437,6 +370,6 @@ fn false_answer() -> Seen {
         let named = set.excluded[&CHEAT].attribution();
         assert_eq!(named, if server == 3 { fault.attribution() } else { crate::NOBODY });
     }
-    without(&mut seen, &round.client(CHEAT));
+    copies::without(&mut seen, &round.client(CHEAT));
     seen
 }

@@ -5,11 +5,12 @@ use super::wire::{high_s, lengths};
 use super::{
     ANYBODYS, Cell, Ends, Lie, NO_BYTES, NO_OBJECT, OTHER_LOG, Seen, TRUE_ELSEWHERE, WHO_DROPPED_IT, cell, no,
 };
-use crate::lane_net::{Net, Round, net, set, through_bytes};
+use crate::lane_net::{Net, Round, convicts, net, set, through_bytes};
 use chipmunk::N;
 use chipmunk::ring::pack::{pack_words, packed_len, unpack_words};
 use panetiere::bulletin::{LaneBulletinEntry, LaneClaim, SignedPost, delivery_root};
 use panetiere::cs::OpeningError;
+use panetiere::fault::Fault;
 use panetiere::ids::{ClientId, CrsDigest, DeploymentId, EpochDigest, NodeId};
 use panetiere::protocol::{Bisection, CodewordVerdict, NextStep, rebuild_item};
 use panetiere::share_commitment::AggregatedShare;
@@ -204,7 +205,12 @@ fn lies(tell: impl Fn(&Told<'_>) -> Vec<LaneBulletinEntry>) -> Seen {
     lanes.extend(told.iter().map(|entry| through_bytes(&net.params, entry)));
     for _ in 0..2 {
         let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
-        recovered.lane_culprits.iter().for_each(|culprit| seen.fault(&culprit.fault));
+        for culprit in &recovered.lane_culprits {
+            seen.fault(&culprit.fault);
+            // Which epoch and parameters the session has only the log tells.
+            let log = ["lane_sum_crs", "lane_sum_epoch"].contains(&culprit.fault.code());
+            assert_eq!(convicts(culprit), !log);
+        }
         recovered.lanes_discarded.iter().for_each(|fault| seen.fault(fault));
         assert!(recovered.recovered.culprits.is_empty() && recovered.recovered.discarded.is_empty());
         seen.recovers(&recovered.recovered.plaintext, &net.expected(&canonical));

@@ -9,12 +9,14 @@ use crate::servers::{honest, run};
 use crate::{CHEAT, LIAR, NET, SCENE};
 use panetiere::bulletin::{Answer, Checked, Complaint, ServerBulletinEntry, StatementContext, SumClaim};
 use panetiere::cs::OpeningError;
+use panetiere::evidence::Evidence;
+use panetiere::fault::Attribution;
 use panetiere::ids::{ClientId, ServerId};
 use panetiere::protocol::{
     AnswerGuard, CheckedSet, Standing, compare_checked, complain, set_rule, verify_complaint,
 };
 use panetiere::testing::Round;
-use panetiere::wire::{DecodeWith, Encode};
+use panetiere::wire::{Decode, DecodeWith, Encode};
 use std::collections::BTreeMap;
 
 pub static CELLS: &[Cell] = &[
@@ -128,7 +130,11 @@ fn out_of_range() -> Seen {
         let entries = [&[wide][..], &SCENE.sums[..2], &SCENE.sums[3..]].concat();
         let recovered = SCENE.round.recover(&SCENE.set, &entries).unwrap();
         assert!(recovered.discarded.is_empty());
-        recovered.culprits.iter().for_each(|culprit| seen.fault(&culprit.fault));
+        let [culprit] = &recovered.culprits[..] else { panic!("{recovered:?}") };
+        seen.fault(&culprit.fault);
+        let evidence = culprit.evidence.as_ref().unwrap().to_bytes();
+        let verdict = Evidence::from_bytes(&evidence).unwrap().verify(NET.params.lattice().kernels());
+        assert_eq!(verdict.unwrap().convicted(), Attribution::Server(LIAR));
     })
 }
 
