@@ -6,6 +6,7 @@
 mod bench;
 pub mod demo;
 mod evidence;
+mod lanes;
 pub mod progress;
 pub mod simd;
 pub mod terminal;
@@ -25,7 +26,7 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Run a whole round in this process, check what comes out, then run it again with a server that lies
+    /// Run a whole round in this process, check what comes out, then run it again with somebody who lies
     Demo(demo::args::Args),
     /// Measure a round or the arithmetic under it on this machine
     #[command(subcommand)]

@@ -61,7 +61,7 @@ pub(super) enum Charge {
     BadShare(Accused, Body, Vec<[u8; 32]>),
     DoubleGroupSum(Box<[SignedGroupClaim; 2]>),
     DoubleLaneSum(Box<[SignedLaneClaim; 2]>),
-    DoublePost(Accused, SignedPost),
+    DoublePost(Accused, Box<SignedPost>),
     DoubleServerSum([Vec<u8>; 2]),
     NotACodeword(Accused, Vec<Body>),
 }
@@ -281,7 +281,9 @@ impl Charge {
                 let sums = [SignedLaneClaim::decode(reader)?, SignedLaneClaim::decode(reader)?];
                 Self::DoubleLaneSum(Box::new(sums))
             }
-            Kind::DoublePost => Self::DoublePost(Accused::decode(reader)?, SignedPost::decode(reader)?),
+            Kind::DoublePost => {
+                Self::DoublePost(Accused::decode(reader)?, Box::new(SignedPost::decode(reader)?))
+            }
             Kind::DoubleServerSum => {
                 let mut sum = || Ok(take_bytes(reader, "signed sum")?.to_vec());
                 Self::DoubleServerSum([sum()?, sum()?])

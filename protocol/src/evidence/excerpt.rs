@@ -67,7 +67,7 @@ impl Excerpt {
             hashes: Vec::new(),
         };
         let own = excerpt.range();
-        let mut trees = vec![0..excerpt.total];
+        let mut trees = Vec::from([Range { start: 0, end: excerpt.total }]);
         while let Some(tree) = trees.pop() {
             match part(&own, &tree) {
                 Part::Beside => {
@@ -150,7 +150,7 @@ impl Excerpt {
         }
         let own = start..end;
         let mut hashes = Vec::new();
-        let mut trees = vec![0..total];
+        let mut trees = Vec::from([Range { start: 0, end: total }]);
         while let Some(tree) = trees.pop() {
             match part(&own, &tree) {
                 Part::Beside => hashes.push(reader.array("hash beside an excerpt")?),
@@ -159,6 +159,12 @@ impl Excerpt {
             }
         }
         Ok(Self { total, start, bytes: bytes.to_vec(), hashes })
+    }
+}
+
+impl std::fmt::Debug for Excerpt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Excerpt({} bytes from {} of {})", self.bytes.len(), self.start, self.total)
     }
 }
 
@@ -215,17 +221,12 @@ mod tests {
         }
         let mut end = Vec::new();
         Excerpt::of(&body, body.len() - 1..body.len()).encode(&mut end);
-        for total in (1..12 * 1024).map(|at: u64| at) {
+        for total in 1..12 * 1024u64 {
             let mut edited = end.clone();
             edited[..8].copy_from_slice(&total.to_le_bytes());
             let lie =
                 decode(&edited).is_ok_and(|excerpt| excerpt.reaches_end() && excerpt.digest() == expected);
             assert_eq!(lie, total == 9 * 1024 + 100, "a length of {total}");
         }
-    }
-}
-impl std::fmt::Debug for Excerpt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Excerpt({} bytes from {} of {})", self.bytes.len(), self.start, self.total)
     }
 }

@@ -252,7 +252,7 @@ impl Evidence {
         posts: [&SignedPost; 2],
     ) -> Self {
         let [signed, other] = posts.map(Clone::clone);
-        Self::new(params, epoch, Charge::DoublePost(Accused { key: *key, signed }, other))
+        Self::new(params, epoch, Charge::DoublePost(Accused { key: *key, signed }, Box::new(other)))
     }
 
     /// Against a client: its statement and an item under it. `key` is its admitted key.

@@ -238,8 +238,8 @@ fn proven(culprit: &Culprit) -> bool {
     let only_the_log_tells =
         matches!(culprit.fault, VerifyError::WrongCrs { .. } | VerifyError::WrongEpoch { .. });
     let convicts = culprit.evidence.as_ref().map(|evidence| {
-        let read = Evidence::from_bytes(&evidence.to_bytes()).unwrap();
-        read.verify(NET.params.lattice().kernels()).unwrap().convicted()
+        let read = Evidence::from_bytes(&evidence.to_bytes()).expect("an encoder's bytes parse");
+        read.verify(NET.params.lattice().kernels()).expect("evidence").convicted()
     });
     convicts == (!only_the_log_tells).then_some(Attribution::Server(culprit.server))
 }

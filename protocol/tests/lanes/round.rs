@@ -136,7 +136,7 @@ fn fourteen_of_sixteen_with_two_liars_or_one_down_and_one_liar() {
     let culprits = refused.lanes;
     assert_eq!(culprits.iter().map(|c| c.lane).collect::<Vec<_>>(), [2, 9, 14].map(NodeId));
     assert!(culprits.iter().all(|c| c.fault.attribution() == Attribution::Lane(c.lane)));
-    assert!(culprits.iter().all(|c| convicts(c)));
+    assert!(culprits.iter().all(convicts));
 }
 
 #[test]
