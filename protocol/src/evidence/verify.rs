@@ -101,7 +101,7 @@ impl Court<'_> {
         let verified = verify_server_sum(self.params, &session, self.epoch, set, &posts, &sum, &entry);
         let outcome = match verified {
             Ok(_) => Outcome::Acquits(Acquittal::Holds),
-            Err(error @ VerifyError::InvalidServerOpening { .. }) => {
+            Err(error @ (VerifyError::InvalidServerOpening { .. } | VerifyError::WrongCount { .. })) => {
                 Outcome::Convicts(Finding::Server(error))
             }
             Err(error) => not_proven(Finding::Server(error)),
@@ -120,7 +120,9 @@ impl Court<'_> {
         let place = LanePlace { set: &opened.set, purpose, posts: &posts, roots: &sum };
         let outcome = match verify_lane_sum(self.params, &session, self.epoch, place, &entry) {
             Ok(_) => Outcome::Acquits(Acquittal::Holds),
-            Err(error @ LaneVerifyError::LaneOpeningFailed { .. }) => Outcome::Convicts(Finding::Lane(error)),
+            Err(error @ (LaneVerifyError::LaneOpeningFailed { .. } | LaneVerifyError::WrongCount { .. })) => {
+                Outcome::Convicts(Finding::Lane(error))
+            }
             Err(error) => not_proven(Finding::Lane(error)),
         };
         Ok((Attribution::Lane(lane), session, outcome))

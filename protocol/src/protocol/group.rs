@@ -160,21 +160,22 @@ impl Fault for GroupFault {
         }
     }
 
-    /// An aggregator is named only for a false sum, or two, under its own signature. Which posts it was sent, and which
+    /// An aggregator is named only for bytes under its own signature that no honest one signs: a false sum, two, or one for
+    /// this session under another epoch or other parameters, which the session fixes. Which posts it was sent, and which
     /// set it was told, is not its doing.
     fn attribution(&self) -> Attribution {
         match self {
             Self::DoubleSum { aggregator }
             | Self::Malformed { aggregator, .. }
+            | Self::WrongCrs { aggregator }
+            | Self::WrongEpoch { aggregator }
             | Self::WrongSum { aggregator, .. } => Attribution::Aggregator(*aggregator),
             Self::Posts(reason) => reason.attribution(),
             Self::WrongDocument { .. } => Attribution::Caller,
             Self::NotInSet { .. }
             | Self::Signature { .. }
             | Self::UnknownAggregator { .. }
-            | Self::WrongCrs { .. }
             | Self::WrongDeployment
-            | Self::WrongEpoch { .. }
             | Self::WrongPosts { .. }
             | Self::WrongSession { .. } => Attribution::Nobody,
         }

@@ -39,7 +39,8 @@ pub struct AggregatorCulprit {
     pub aggregator: AggregatorId,
     /// What it signed that is false.
     pub fault: GroupFault,
-    /// What convicts it before everybody; missing if the posts that it takes are not at hand any more.
+    /// What convicts it before everybody. Missing for `WrongCrs` and `WrongEpoch`, as only the log tells which parameters
+    /// and epoch the session has, and if the posts that it takes are not at hand any more.
     pub evidence: Option<Box<Evidence>>,
 }
 
@@ -126,7 +127,13 @@ impl<'g, S: PostSource> GroupTotals<'g, '_, S> {
         let mut doubled = Vec::new();
         for sum in sums {
             if let Err(fault) = check_group_claim(self.params, session, self.epoch, &self.statements, sum) {
-                self.discarded.push(fault);
+                let aggregator = sum.aggregator();
+                if fault.attribution() == Attribution::Aggregator(aggregator) {
+                    // Its other groups, if it has any, are added from their posts.
+                    self.convict(fault, aggregator, None);
+                } else {
+                    self.discarded.push(fault);
+                }
                 continue;
             }
             match self.groups.iter().position(|group| group.sum.claim() == sum.claim()) {

@@ -140,10 +140,12 @@ impl<'a> RsPosts<'a> {
         Charged { fault, first, second }: Charged<'_, LaneBulletinEntry>,
     ) -> LaneCulprit {
         let evidence = match (&fault, second) {
-            (LaneVerifyError::LaneOpeningFailed { .. }, _) => self.of(set).ok().map(|posts| {
-                let roots = posts.into_iter().map(|checked| &checked.share_commitment);
-                Evidence::bad_lane(self.params, epoch, first, set, roots)
-            }),
+            (LaneVerifyError::LaneOpeningFailed { .. } | LaneVerifyError::WrongCount { .. }, _) => {
+                self.of(set).ok().map(|posts| {
+                    let roots = posts.into_iter().map(|checked| &checked.share_commitment);
+                    Evidence::bad_lane(self.params, epoch, first, set, roots)
+                })
+            }
             (LaneVerifyError::DoubleSum { .. }, Some(second)) => {
                 Some(Evidence::double_lane_sum(self.params, epoch, [first, second]))
             }

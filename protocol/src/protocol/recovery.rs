@@ -144,7 +144,7 @@ fn with_evidence(
     let mut commitments = None;
     let culprit = |(server, Charged { fault, first, second })| {
         let evidence = match (&fault, second) {
-            (VerifyError::InvalidServerOpening { .. }, _) => {
+            (VerifyError::InvalidServerOpening { .. } | VerifyError::WrongCount { .. }, _) => {
                 let roots = commitments.get_or_insert_with(|| totals.commitments()).as_ref();
                 roots.map(|roots| Evidence::bad_opening(params, epoch, first, canonical, roots))
             }

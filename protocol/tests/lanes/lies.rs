@@ -172,7 +172,7 @@ fn claims_about_another_place() {
 #[test]
 fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
     // A shift by the modulus keeps every equation. It fits its field only if it is claimed for more clients, and then
-    // the claim is not the roster's.
+    // the claim is not the roster's, and no honest lane's: the set's digest fixes the number.
     let net = net(2, 3, 2, 2);
     let mut round = Round::posted(&net, 0, 0..2);
     let canonical = set(0..2);
@@ -185,9 +185,10 @@ fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
     lanes[0] = through_bytes(&net.params, &lanes[0]);
     let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
     assert_eq!(recovered.recovered.plaintext, net.expected(&canonical));
-    let wrong =
-        LaneVerifyError::WrongSet { lane: NodeId(0), purpose: LanePurpose::Close, expected: 2, found: 300 };
-    assert_eq!(recovered.lanes_discarded, [wrong]);
+    let wrong = LaneVerifyError::WrongCount { lane: NodeId(0), expected: 2, found: 300 };
+    let [culprit] = &recovered.lane_culprits[..] else { panic!("{recovered:?}") };
+    assert_eq!((culprit.lane, &culprit.fault), (NodeId(0), &wrong));
+    assert!(convicts(culprit) && recovered.lanes_discarded.is_empty());
 }
 
 #[test]

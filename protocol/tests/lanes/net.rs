@@ -102,8 +102,10 @@ impl Net {
     /// What an honest client sends.
     pub fn client(&self, session: &SessionId, client: u32) -> RsClientRound {
         let at = usize::try_from(client).unwrap();
+        // Other randomness in every session.
+        let place = u32::from_le_bytes(session.to_bytes()[..4].try_into().unwrap());
         run_client_round_rs(
-            &mut stream("client round", client),
+            &mut stream("client round", client ^ place),
             &self.params,
             session,
             ClientId(client),
