@@ -22,7 +22,9 @@ REFERENCE_INSTRUCTIONS = {"avx2/client": 696.6, "avx2/encode": 121.1, "avx2/deco
 
 def load():
     rows = [json.loads(line) for line in (HERE / "results.jsonl").read_text().splitlines()]
-    return [r for r in rows if "client" in r], [r for r in rows if "kernels_ns" in r]
+    rounds = [r for r in rows if "client" in r]
+    direct = [r for r in rounds if not r.get("lanes")]
+    return direct, [r for r in rounds if r.get("lanes")], [r for r in rows if "kernels_ns" in r]
 
 
 def factor(row):
@@ -109,7 +111,7 @@ def targets(best, avx2):
 
 
 def main():
-    rounds, kernels = load()
+    rounds, coded, kernels = load()
     reference = find(rounds, clients=300, message_bytes=16384, servers=8, threads=1)
     fastest = reference["simd"]
     avx2 = find(rounds, clients=300, message_bytes=16384, servers=8, threads=1, simd="avx2") or reference
@@ -160,7 +162,21 @@ def main():
         for k in kernels
     ]
 
+    def lane_rows(r):
+        f, close = factor(r), r["recipient"]["close"]
+        beside = lambda ms: f"{number(ms * f)} ({number(ms)})"
+        return [
+            [r["simd"], "client, beyond a direct post", "14.6", "10", beside(r["client"]["lanes_ms"])],
+            [r["simd"], "lane, an item on arrival: verified and added", "", "", beside(r["lane"]["arrival_per_client_ms"])],
+            [r["simd"], "lane, after the close", "114", "5", beside(r["lane"]["close_ms"])],
+            [r["simd"], "recipient, after the close", "250", "60", beside(r["recipient"]["close_total_ms"])],
+            [r["simd"], "of it: parse, verify lanes, put together, verify servers, decrypt, decode", "", "",
+             ", ".join(number(close[k]) for k in ("parse_lanes_ms", "verify_lanes_ms", "reconstruct_ms", "verify_ms", "decrypt_ms", "decode_ms"))],
+        ]
+
     PAGE.write_text(TEMPLATE.format(
+        lanes=table(["arithmetic", "work, 300 x 16 KiB, 8 servers, 14 of 16 lanes", "reference, ms", "target, ms", "ours, ms by ratio (as measured)"], [row for r in coded for row in lane_rows(r)]),
+        lane_bytes=", ".join(f'{name} {coded[0]["bytes"][key]:,}' for name, key in (("lane item", "lane_item"), ("lane sum", "lane_sum"), ("post", "post"))) if coded else "",
         commit=commit, cpu=cpu, fastest=fastest, factor=f"{factor(reference):.3f}",
         yardsticks=", ".join(f"{k} {v}" for k, v in sorted(reference["yardsticks"].items())),
         statement=number(reference["server"]["statement_check_ms"]),
@@ -212,6 +228,12 @@ parsing and a BLAKE3 digest of every post, which are not in the reference's. Mem
 {close}
 
 {sizes}
+
+## Erasure-coded lanes
+
+{lanes}
+
+Bytes: {lane_bytes}.
 
 ## Instructions
 
