@@ -177,7 +177,14 @@ func tiles(out *output, stored storage) {
 	for i := 1; i < len(sizes); i++ {
 		step := tileStep{Old: sizes[i-1], New: sizes[i]}
 		var lines []byte
-		for _, tile := range tlog.NewTiles(8, step.Old, step.New) {
+		listed := tlog.NewTiles(8, step.Old, step.New)
+		for i, tile := range listed {
+			// x/mod lists every width that a tile passes through, from the old one on; a log stores the last.
+			passed := i+1 < len(listed) && listed[i+1].L == tile.L && listed[i+1].N == tile.N
+			existed := step.Old>>(8*tile.L)-tile.N<<8 == int64(tile.W)
+			if passed || existed {
+				continue
+			}
 			data, err := tlog.ReadTileData(tile, stored)
 			check(err)
 			lines = append(lines, tile.Path()+" "+digest(data)+"\n"...)
