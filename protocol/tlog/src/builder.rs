@@ -206,7 +206,9 @@ impl Builder {
     /// Store them before a checkpoint of this size is shown to anyone.
     pub fn take_changes(&mut self) -> Vec<Written> {
         let mut changes = std::mem::take(&mut self.completed);
-        let partial = tile::new_tiles(self.taken, self.size()).expect("the size of a log").filter(|tile| tile.is_partial());
+        let partial = tile::new_tiles(self.taken, self.size())
+            .expect("the size of a log")
+            .filter(|tile| tile.is_partial());
         for tile in partial {
             if tile.level() == 0 {
                 let bundle = Bundle::new(tile.index(), tile.width()).expect("the bundle beside a tile");

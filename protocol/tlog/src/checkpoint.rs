@@ -10,12 +10,15 @@ use std::str::FromStr;
 /// Bytes of the longest origin that this crate takes; the ML-DSA cosignatures of C2SP can carry no longer one.
 pub const MAX_ORIGIN_BYTES: usize = 255;
 
+/// Extension lines that this crate takes; logs of ours write none.
+pub const MAX_EXTENSIONS: usize = 64;
+
 /// Why a text is no checkpoint, or why a note is not one of this log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// An extension line is empty or has a control character.
-    #[error("extension line {line} of the checkpoint is malformed")]
+    /// An extension line is empty, has a control character, or is one too many.
+    #[error("extension line {line} of the checkpoint is malformed or above {MAX_EXTENSIONS}")]
     Extension {
         /// Number of the line among the extensions, from 0.
         line: usize,
@@ -133,9 +136,11 @@ impl Checkpoint {
     /// The same checkpoint with these extension lines. C2SP recommends none: nobody audits them.
     ///
     /// # Errors
-    /// `Extension` for one that is empty or has a control character.
+    /// `Extension` for one that is empty or has a control character, and for the one after [`MAX_EXTENSIONS`].
     pub fn with_extensions(self, extensions: Vec<String>) -> Result<Self, CheckpointError> {
-        match extensions.iter().position(|line| line.is_empty() || has_control(line)) {
+        let malformed =
+            |(place, line): (usize, &String)| place == MAX_EXTENSIONS || line.is_empty() || has_control(line);
+        match extensions.iter().enumerate().position(malformed) {
             Some(line) => Err(CheckpointError::Extension { line }),
             None => Ok(Self { extensions, ..self }),
         }
@@ -190,6 +195,9 @@ impl FromStr for Checkpoint {
         };
         let mut extensions = Vec::new();
         while !rest.is_empty() {
+            if extensions.len() == MAX_EXTENSIONS {
+                return Err(CheckpointError::Extension { line: MAX_EXTENSIONS });
+            }
             extensions.push(take_line(&mut rest).ok_or(CheckpointError::Lines)?.to_owned());
         }
         Self::new(origin.parse()?, head)?.with_extensions(extensions)

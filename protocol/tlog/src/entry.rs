@@ -70,6 +70,10 @@ impl Bundle {
             entries.push(body);
             rest = after;
         }
-        if rest.is_empty() { Ok(entries) } else { Err(EntryError::Trailing { bundle: self, found: rest.len() }) }
+        if rest.is_empty() {
+            Ok(entries)
+        } else {
+            Err(EntryError::Trailing { bundle: self, found: rest.len() })
+        }
     }
 }

@@ -316,7 +316,10 @@ impl Secret {
         material[0] = self.public.algorithm.byte();
         material[1..].copy_from_slice(self.key.as_bytes());
         let encoded = Zeroizing::new(text::to_base64(&*material));
-        Zeroizing::new([SECRET_PREFIX, self.public.name.as_str(), "+", &self.public.id.to_string(), "+", &encoded].concat())
+        Zeroizing::new(
+            [SECRET_PREFIX, self.public.name.as_str(), "+", &self.public.id.to_string(), "+", &encoded]
+                .concat(),
+        )
     }
 
     fn sign(&self, time: Option<u64>, message: &str) -> Signature {
@@ -415,9 +418,8 @@ impl KeyRing {
             if key.algorithm != algorithm {
                 return Err(KeyError::Algorithm);
             }
-            let same = |other: &VerifierKey| {
-                other.key == key.key || (other.name == key.name && other.id == key.id)
-            };
+            let same =
+                |other: &VerifierKey| other.key == key.key || (other.name == key.name && other.id == key.id);
             if keys[..place].iter().any(same) {
                 return Err(KeyError::Duplicate { name: key.name.to_string() });
             }

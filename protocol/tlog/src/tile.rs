@@ -77,7 +77,11 @@ impl Tile {
         }
         let hashes = u128::from(index) * u128::from(WIDTH) + u128::from(width);
         let end = hashes << (HEIGHT * u32::from(level));
-        if index > MAX_SIZE || end > u128::from(MAX_SIZE) { Err(refused) } else { Ok(Self { level, index, width }) }
+        if index > MAX_SIZE || end > u128::from(MAX_SIZE) {
+            Err(refused)
+        } else {
+            Ok(Self { level, index, width })
+        }
     }
 
     /// Level, below [`LEVELS`].
@@ -257,7 +261,8 @@ fn read_place(text: &str) -> Option<(u64, u16)> {
     let mut value = 0_u64;
     let groups = marked.into_iter().flat_map(|marked| marked.split('/')).map(|group| group.strip_prefix('x'));
     for (position, group) in groups.chain([Some(last)]).enumerate() {
-        let group = group.filter(|group| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let group =
+            group.filter(|group| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit()))?;
         let leading_zeros = position == 0 && marked.is_some() && group == "000";
         if leading_zeros {
             return None;

@@ -253,6 +253,7 @@ pub fn check(log: &Log, last: Option<TreeHead>, request: &Request) -> Result<Acc
     if new.size == last.size && new.root != last.root {
         return Err(Refusal::SplitView { size: new.size, cosigned: last.root, other: new.root });
     }
-    verify_consistency(last.size, &last.root, new.size, &new.root, &request.proof).map_err(Refusal::Unproven)?;
+    verify_consistency(last.size, &last.root, new.size, &new.root, &request.proof)
+        .map_err(Refusal::Unproven)?;
     Ok(Accepted { checkpoint })
 }

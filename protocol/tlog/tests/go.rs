@@ -3,6 +3,8 @@
 //! `vectors/xmod.json` is the output of `go/main.go` (see `vectors/README.md`). Where Go and that package are installed,
 //! the program is run again and must write the same bytes; where they are not, that one test says so and checks nothing.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::process::Command;
@@ -95,7 +97,9 @@ fn the_vectors_are_what_the_go_program_writes() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go");
     let source = "/usr/share/gocode/src/golang.org/x/mod/sumdb/tlog";
     if Command::new("go").arg("version").output().is_err() || !std::path::Path::new(source).exists() {
-        eprintln!("SKIPPED: Go or x/mod is not installed (apt-get install golang-go golang-golang-x-mod-dev);");
+        eprintln!(
+            "SKIPPED: Go or x/mod is not installed (apt-get install golang-go golang-golang-x-mod-dev);"
+        );
         eprintln!("SKIPPED: the vectors are used as they are.");
         return;
     }

@@ -1,5 +1,7 @@
 //! Hashes, inclusion, consistency and the edge against RFC 6962 read word for word, for every size up to 300.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod naive;
 
 use naive::{Hash, Naive};
@@ -62,7 +64,11 @@ fn consistency_follows_the_rfc_and_verifies_for_every_pair_of_sizes() {
             let (m, n) = (old as u64, new as u64);
             assert_eq!(consistency_proof(&leaves[..new], m).as_ref(), Ok(&expected), "{old} to {new}");
             assert_eq!(consistency_len(m, n), Ok(expected.len()), "{old} to {new}");
-            assert_eq!(verify_consistency(m, &roots[old], n, &roots[new], &expected), Ok(()), "{old} to {new}");
+            assert_eq!(
+                verify_consistency(m, &roots[old], n, &roots[new], &expected),
+                Ok(()),
+                "{old} to {new}"
+            );
         }
     }
 }
@@ -104,7 +110,10 @@ fn no_changed_consistency_proof_verifies() {
                 for place in 0..proof.len() {
                     let mut changed = proof.clone();
                     changed[place] = flip(&proof[place], bit);
-                    assert!(verify_consistency(m, &from, n, &to, &changed).is_err(), "{old} to {new} at {place}");
+                    assert!(
+                        verify_consistency(m, &from, n, &to, &changed).is_err(),
+                        "{old} to {new} at {place}"
+                    );
                 }
             }
             for short in 0..proof.len() {
@@ -117,7 +126,10 @@ fn no_changed_consistency_proof_verifies() {
                 assert!(verify_consistency(m, &from, n, &to, &swapped).is_err());
             }
             for other in (0..=n).filter(|other| *other != m) {
-                assert!(verify_consistency(other, &from, n, &to, &proof).is_err(), "{other} for {old} of {new}");
+                assert!(
+                    verify_consistency(other, &from, n, &to, &proof).is_err(),
+                    "{other} for {old} of {new}"
+                );
             }
         }
     }

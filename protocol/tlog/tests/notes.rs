@@ -1,5 +1,7 @@
 //! Notes, keys, checkpoints, cosignatures, quorums and receipts: published ones, and every way to change them.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use serde::Deserialize;
 use tlog::MAX_SIZE;
 use tlog::checkpoint::{Checkpoint, CheckpointError, Log, TreeHead};
@@ -96,7 +98,10 @@ fn a_published_cosigned_checkpoint_has_a_quorum_of_one() {
     let checkpoint: Checkpoint = note.text().parse().unwrap();
     let log = Log::new(checkpoint.origin().clone(), vec![log.parse().unwrap()]).unwrap();
     let witness: VerifierKey = witness.parse().unwrap();
-    assert_eq!((witness.algorithm(), witness.id().to_string().as_str()), (Algorithm::CosignatureV1, "da77ade7"));
+    assert_eq!(
+        (witness.algorithm(), witness.id().to_string().as_str()),
+        (Algorithm::CosignatureV1, "da77ade7")
+    );
     let quorum = Quorum::new(log, vec![witness.clone()], 0).unwrap();
     let cosigned = quorum.open(&note).unwrap();
     assert_eq!(cosigned.checkpoint.head().size, 1_432_088_532);
@@ -233,7 +238,9 @@ fn quorums_of_all_small_sizes_intersect_in_an_honest_witness() {
             assert_eq!(quorum_size(witnesses, faulty).ok(), smallest, "{faulty} of {witnesses}");
         }
     }
-    for (witnesses, faulty, needed) in [(8, 1, 5), (8, 2, 6), (8, 3, 6), (8, 5, 7), (16, 1, 9), (16, 5, 11), (16, 7, 12)] {
+    for (witnesses, faulty, needed) in
+        [(8, 1, 5), (8, 2, 6), (8, 3, 6), (8, 5, 7), (16, 1, 9), (16, 5, 11), (16, 7, 12)]
+    {
         assert_eq!(quorum_size(witnesses, faulty), Ok(needed));
     }
     assert!(quorum_size(usize::MAX, 1).is_err());
@@ -242,7 +249,8 @@ fn quorums_of_all_small_sizes_intersect_in_an_honest_witness() {
     assert_eq!(unreachable, Err(QuorumError::Unreachable { witnesses: 2, faulty: 2 }));
     let twice = Quorum::new(log.clone(), [keys(&witnesses(1)), keys(&witnesses(1))].concat(), 0);
     assert!(matches!(twice, Err(QuorumError::Keys(KeyError::Duplicate { .. }))));
-    let renamed = VerifierKey::new(name("other"), Algorithm::CosignatureV1, keys(&witnesses(1))[0].as_bytes());
+    let renamed =
+        VerifierKey::new(name("other"), Algorithm::CosignatureV1, keys(&witnesses(1))[0].as_bytes());
     let renamed = Quorum::new(log.clone(), [keys(&witnesses(1)), vec![renamed.unwrap()]].concat(), 0);
     assert!(matches!(renamed, Err(QuorumError::Keys(KeyError::Duplicate { .. }))));
     let wrong_kind = Quorum::new(log, vec![key.verifier().clone()], 0);
@@ -258,9 +266,11 @@ fn a_log_opens_its_own_checkpoints_only() {
     assert!(matches!(other_log.open(&note), Err(CheckpointError::OtherLog { .. })));
     let other_key = Log::new(log.origin().clone(), vec![other.verifier().clone()]).unwrap();
     assert!(matches!(other_key.open(&note), Err(CheckpointError::Unsigned { .. })));
-    let both = Log::new(log.origin().clone(), vec![other.verifier().clone(), key.verifier().clone()]).unwrap();
+    let both =
+        Log::new(log.origin().clone(), vec![other.verifier().clone(), key.verifier().clone()]).unwrap();
     assert!(both.open(&note).is_ok());
-    let forged = Signature::new(name("log.example/a"), key.verifier().id(), other.sign(note.text()).bytes().to_vec());
+    let forged =
+        Signature::new(name("log.example/a"), key.verifier().id(), other.sign(note.text()).bytes().to_vec());
     let forged = Note::new(note.text().to_owned(), vec![forged.unwrap()]).unwrap();
     assert!(matches!(log.open(&forged), Err(CheckpointError::Note(NoteError::BadSignature(_)))));
     let cosigner = witnesses(1).remove(0);
@@ -276,6 +286,7 @@ fn checkpoints_have_one_spelling() {
         format!("o\n{MAX_SIZE}\n{root}\n"),
         format!("with space + plus\n1\n{root}\n"),
         format!("o\n1\n{root}\nextension\nanother one\n"),
+        format!("o\n1\n{root}\n{}", "e\n".repeat(64)),
     ] {
         assert_eq!(text.parse::<Checkpoint>().unwrap().to_string(), text);
     }
@@ -296,11 +307,12 @@ fn checkpoints_have_one_spelling() {
         format!("o\n1\n{root}=\n"),
         format!("o\n1\n{}\n", root.replace("2I=", "2J=")),
         format!("o\n1\n{}\n", root.replace('/', "_")),
-        format!("o\n1\nAAAA\n"),
+        "o\n1\nAAAA\n".to_owned(),
         format!("o\n1\n{root}\n\n"),
         format!("o\n1\n{root}\nextension"),
         format!("o\n1\n{root}\n\nextension\n"),
         format!("o\n1\n{root}\nexten\tsion\n"),
+        format!("o\n1\n{root}\n{}", "e\n".repeat(65)),
         format!("o\r\n1\n{root}\n"),
         format!("{}\n1\n{root}\n", "o".repeat(256)),
     ] {
@@ -325,7 +337,11 @@ fn keys_have_one_spelling() {
         assert!(accepts(text));
         for start in 0..text.len() {
             for end in start..=text.len() {
-                assert!((start, end) == (0, text.len()) || !accepts(&text[start..end]), "{}", &text[start..end]);
+                assert!(
+                    (start, end) == (0, text.len()) || !accepts(&text[start..end]),
+                    "{}",
+                    &text[start..end]
+                );
             }
         }
         for place in 0..text.len() {

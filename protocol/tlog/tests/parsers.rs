@@ -1,5 +1,7 @@
 //! Every parser against foreign bytes: no panic, one spelling per value, no more memory than the input deserves.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use proptest::prelude::*;
 use tlog::checkpoint::{Checkpoint, TreeHead};
 use tlog::key::{NoteSigner, VerifierKey};
@@ -20,7 +22,10 @@ fn spellings(bytes: &[u8]) -> Vec<(&'static str, String)> {
         add("checkpoint", text.parse::<Checkpoint>().ok().map(|value| value.to_string()));
         add("key", text.parse::<VerifierKey>().ok().map(|value| value.to_string()));
         add("resource", text.parse::<Resource>().ok().map(|value| value.to_string()));
-        add("secret", NoteSigner::from_secret_text(text).ok().map(|value| value.to_secret_text().to_string()));
+        add(
+            "secret",
+            NoteSigner::from_secret_text(text).ok().map(|value| value.to_secret_text().to_string()),
+        );
         let lines = Signature::parse_lines(text).ok();
         add("lines", lines.map(|lines| lines.iter().map(Signature::to_string).collect()));
     }
@@ -51,8 +56,20 @@ fn valid() -> Vec<String> {
 /// One edit of a text, chosen to keep it close to valid.
 fn edit(mut bytes: Vec<u8>, kind: u8, place: usize, byte: u8) -> Vec<u8> {
     let place = place % (bytes.len() + 1);
-    let tokens: [&[u8]; 12] =
-        [b"\n", b"\n\n", b" ", b"=", b"0", b"\r", b"\t", b"\0", "\u{2014} ".as_bytes(), b"+", b"/x000", b"AAAA"];
+    let tokens: [&[u8]; 12] = [
+        b"\n",
+        b"\n\n",
+        b" ",
+        b"=",
+        b"0",
+        b"\r",
+        b"\t",
+        b"\0",
+        "\u{2014} ".as_bytes(),
+        b"+",
+        b"/x000",
+        b"AAAA",
+    ];
     match kind % 5 {
         0 if place < bytes.len() => bytes[place] ^= 1 << (byte % 8),
         1 if place < bytes.len() => drop(bytes.remove(place)),
@@ -75,9 +92,13 @@ fn valid_texts_are_read_by_their_parsers() {
         assert!(read.iter().all(|(_, spelling)| *spelling == text), "{read:?}");
         seen.extend(read.iter().map(|(parser, _)| *parser));
     }
-    // Nothing at all is no signature lines; the parser says so by an empty list.
+    // A request and a proof are notes too: text, an empty line, signatures.
     seen.sort_unstable();
-    assert_eq!(seen, ["checkpoint", "key", "lines", "note", "proof", "request", "resource", "secret", "size"]);
+    seen.dedup();
+    assert_eq!(
+        seen,
+        ["checkpoint", "key", "lines", "note", "proof", "request", "resource", "secret", "size"]
+    );
 }
 
 proptest! {
@@ -134,8 +155,8 @@ fn parsers_hold_no_more_than_a_small_multiple_of_their_input() {
             drop(NoteSigner::from_secret_text(&input).err());
             drop(input.parse::<Resource>());
         });
-        // A one-character line is a String of its own: 24 bytes in a vector that may be half empty, and 8 allocated.
-        let allowed = 40 * input.len() as u64 + 10_000;
+        // A copy of the text, what was decoded, a message that quotes; lists of lines are bounded by their number.
+        let allowed = 3 * input.len() as u64 + 50_000;
         assert!(spent.bytes_max <= allowed, "{} bytes for {}", spent.bytes_max, input.len());
     }
 }

@@ -1,5 +1,7 @@
 //! The witness rule: each refusal, and a random walk beside a naive witness that keeps whole histories.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod naive;
 
 use naive::Naive;
@@ -187,7 +189,8 @@ fn attempts() -> impl Strategy<Value = Vec<Attempt>> {
         prop::bool::weighted(0.9),
         prop::option::weighted(0.15, 0..256_usize),
     );
-    let attempt = attempt.prop_map(|(common, own, old, signed, spoil)| Attempt { common, own, old, signed, spoil });
+    let attempt =
+        attempt.prop_map(|(common, own, old, signed, spoil)| Attempt { common, own, old, signed, spoil });
     prop::collection::vec(attempt, 1..25)
 }
 

@@ -129,7 +129,11 @@ pub fn verify_consistency(
         return Err(ConsistencyError::OldRootMismatch { old, new });
     }
     if old == new {
-        return if old_root == new_root { Ok(()) } else { Err(ConsistencyError::NewRootMismatch { old, new }) };
+        return if old_root == new_root {
+            Ok(())
+        } else {
+            Err(ConsistencyError::NewRootMismatch { old, new })
+        };
     }
     if old == 0 {
         return Ok(());

@@ -102,10 +102,7 @@ fn every_leaf_verifies_and_no_mutation_does() {
             let found = Err(MerkleError::PathLength { expected: path.len(), found: long.len() });
             assert_eq!(verify(&root, &leaf, at, &long), found);
             for other in (0..size + 2).filter(|other| *other != at) {
-                assert!(
-                    verify(&root, &leaf, other, &path).is_err(),
-                    "leaf {index} passes as {other} of {n}"
-                );
+                assert!(verify(&root, &leaf, other, &path).is_err(), "leaf {index} passes as {other} of {n}");
             }
         }
     }
@@ -147,19 +144,11 @@ fn leaf_never_passes_for_a_node() {
 /// google/certificate-transparency and transparency-dev/merkle). The empty root is the RFC's.
 #[test]
 fn certificate_transparency_reference_tree() {
-    let entries: Vec<Vec<u8>> = [
-        "",
-        "00",
-        "10",
-        "2021",
-        "3031",
-        "40414243",
-        "5051525354555657",
-        "606162636465666768696a6b6c6d6e6f",
-    ]
-    .iter()
-    .map(|text| HEXLOWER.decode(text.as_bytes()).unwrap())
-    .collect();
+    let entries: Vec<Vec<u8>> =
+        ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
+            .iter()
+            .map(|text| HEXLOWER.decode(text.as_bytes()).unwrap())
+            .collect();
     let leaves = hashes(&entries);
     let roots = [
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -206,8 +195,7 @@ fn certificate_transparency_reference_tree() {
     for (index, size, path) in paths {
         let path: Vec<_> = path.iter().map(|text| hex(text)).collect();
         assert_eq!(inclusion_path(&leaves[..size], index), path, "leaf {index} of {size}");
-        let checked =
-            verify_inclusion(&hex(roots[size]), &leaves[index], index as u64, size as u64, &path);
+        let checked = verify_inclusion(&hex(roots[size]), &leaves[index], index as u64, size as u64, &path);
         assert_eq!(checked, Ok(()), "leaf {index} of {size}");
     }
 }
