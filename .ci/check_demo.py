@@ -25,7 +25,15 @@ import time
 import unittest
 
 COUNTS = ("clients", "cover", "servers", "threshold", "sent", "recovered", "missing", "extra")
-KEYS = {"mode", *COUNTS, "messages", "culprits", "phase_ms", "link_bytes", "crs_digest"}
+KEYS = {"mode", "encoding", "lanes", "aggregators", *COUNTS, "messages", "culprits", "absent", "phase_ms", "link_bytes", "crs_digest"}
+MODES = ("direct", "aggregated", "erasure")
+ENCODINGS = ("sketch", "peeling", "slots")
+# The lies that each mode has: whose, and what.
+LIES = {
+    "direct": ("server:wrong-sum", "client:bad-opening", "client:bad-ciphertext"),
+    "aggregated": ("server:wrong-sum", "client:bad-opening", "client:bad-ciphertext", "aggregator:wrong-sum", "aggregator:wrong-root"),
+    "erasure": ("server:wrong-sum", "client:bad-opening", "lane:wrong-sum", "lane:down", "client:bad-share", "client:non-codeword"),
+}
 
 # 35 bits of message travel in 42 bits of ciphertext; each client seals a body of this size to each server
 # (protocol.md sections 1 and 4).
@@ -65,11 +73,18 @@ def check_shape(report, name):
     for key in COUNTS:
         if not is_integer(report[key]) or report[key] < 0:
             yield f"{name}: {key} is {report[key]!r}, not a count"
-    if not isinstance(report["mode"], str):
-        yield f"{name}: mode is {report['mode']!r}, not a string"
+    if report["mode"] not in MODES:
+        yield f"{name}: mode is {report['mode']!r}, not one of {MODES}"
+    if report["encoding"] not in ENCODINGS:
+        yield f"{name}: encoding is {report['encoding']!r}, not one of {ENCODINGS}"
+    lanes, aggregators = report["lanes"], report["aggregators"]
+    if (lanes is not None) != (report["mode"] == "erasure") or not re.fullmatch("[1-9][0-9]*x[1-9][0-9]*", lanes or "1x1"):
+        yield f"{name}: lanes are {lanes!r} in {report['mode']} mode"
+    if (aggregators is not None) != (report["mode"] == "aggregated") or not is_integer(aggregators or 1):
+        yield f"{name}: aggregators are {aggregators!r} in {report['mode']} mode"
     if not isinstance(report["crs_digest"], str) or not re.fullmatch("[0-9a-f]{64}", report["crs_digest"]):
         yield f"{name}: crs_digest is {report['crs_digest']!r}, not 64 hex digits"
-    for key in ("messages", "culprits"):
+    for key in ("messages", "culprits", "absent"):
         if not isinstance(report[key], list):
             yield f"{name}: {key} is no array"
             return
@@ -82,38 +97,58 @@ def check_shape(report, name):
             yield f"{name}: {key} is {values!r:.80}, not an object of numbers"
 
 
-def check_round(report, name, expected, sent):
-    """Deviations of one round's values. `sent` is the list of messages if known, else None."""
+def check_round(report, name, expected, sent, excluded=0):
+    """Deviations of one round's values. `sent` is the list of messages if known, else None; so many that sent one are
+    out of the set."""
     for key, value in expected.items():
         if report[key] != value:
             yield f"{name}: {key} is {report[key]!r}, expected {value!r}"
-    count = report["clients"] - report["cover"]
+    count = report["clients"] - report["cover"] - excluded
     for key, value in (("sent", count), ("recovered", count), ("missing", 0), ("extra", 0)):
         if report[key] != value:
             yield f"{name}: {key} is {report[key]}, expected {value}"
     recovered = collections.Counter(message_bytes(message) for message in report["messages"])
     if recovered.total() != count:
         yield f"{name}: {recovered.total()} messages listed, expected {count}"
-    if sent is not None and recovered != collections.Counter(sent):
+    if sent is not None and (recovered - collections.Counter(sent) or len(sent) != count + excluded):
         yield f"{name}: the messages listed are not those given"
 
 
-def check_report(report, expected, sent=None):
+def parties(report, kind):
+    """The names of all parties of a kind in one round."""
+    count = {
+        "client": report["clients"],
+        "server": report["servers"],
+        "lane": int(report["lanes"].split("x")[1]) if report["lanes"] else 0,
+        "aggregator": report["aggregators"] or 0,
+    }
+    return [f"{kind} {index}" for index in range(count[kind])]
+
+
+def check_report(report, expected, sent=None, lie="server:wrong-sum"):
     """All deviations of a demo's JSON object, a list of one line each."""
     if not isinstance(report, dict) or not isinstance(report.get("tamper"), dict):
         return ["report: no object with an object `tamper`"]
-    rounds = {"round": {k: v for k, v in report.items() if k != "tamper"}, "tamper": report["tamper"]}
+    rounds = {"round": {k: v for k, v in report.items() if k not in ("tamper", "lie", "liar")}, "tamper": report["tamper"]}
     deviations = [line for name, one in rounds.items() for line in check_shape(one, name)]
     if deviations:
         return deviations
-    deviations = [line for name, one in rounds.items() for line in check_round(one, name, expected, sent)]
-    if report["culprits"]:
-        deviations.append(f"round: nobody lied, culprits are {report['culprits']!r}")
-    culprits = report["tamper"]["culprits"]
-    servers = [f"server {index}" for index in range(report["servers"])]
-    if len(culprits) != 1 or culprits[0] not in servers:
-        deviations.append(f"tamper: culprits are {culprits!r}, expected exactly one server")
-    if sorted(map(str, report["messages"])) != sorted(map(str, report["tamper"]["messages"])):
+    kind = lie.split(":")[0]
+    excluded = int(kind == "client")
+    deviations += check_round(rounds["round"], "round", expected, sent)
+    deviations += check_round(rounds["tamper"], "tamper", expected, sent, excluded)
+    for key in ("culprits", "absent"):
+        if report[key]:
+            deviations.append(f"round: nobody lied, {key} are {report[key]!r}")
+    liar = report.get("liar")
+    if report.get("lie") != lie or liar not in parties(report, kind):
+        deviations.append(f"tamper: {liar!r} tells the lie {report.get('lie')!r}, expected a {kind} and {lie}")
+    proved, silent = ([], [liar]) if lie == "lane:down" else ([liar], [])
+    for key, names in (("culprits", proved), ("absent", silent)):
+        if report["tamper"][key] != names:
+            deviations.append(f"tamper: {key} are {report['tamper'][key]!r}, expected {names!r}")
+    honest, tampered = (collections.Counter(map(str, one["messages"])) for one in rounds.values())
+    if tampered - honest or (honest - tampered).total() != excluded:
         deviations.append("tamper: recovered other messages than the honest round")
     return deviations
 
@@ -124,6 +159,9 @@ def check_sizes(report, payload_bytes):
     clients, servers = report["clients"], report["servers"]
     up, down = EXPANSION
     ciphertext = clients * payload_bytes * up // down
+    if report["lanes"]:
+        needed, lanes = map(int, report["lanes"].split("x"))
+        ciphertext = ciphertext * lanes // needed
     least = clients * (ciphertext + servers * SEALED_BODY_BYTES[servers])
     total, largest = sum(report["link_bytes"].values()), max(report["link_bytes"].values())
     deviations = []
@@ -164,17 +202,17 @@ class Suite:
         self.deviations += len(deviations)
         verdict = "FAILED" if deviations else "ok"
         title = re.sub("([0-9a-f]{4})[0-9a-f]{60}", r"\1...", title)
-        print(f"  {title:<56} {result.seconds:8.1f} s {result.peak_bytes / 2**20:8.0f} MiB  {verdict}", flush=True)
+        print(f"  {title:<96} {result.seconds:8.1f} s {result.peak_bytes / 2**20:8.0f} MiB  {verdict}", flush=True)
         for deviation in deviations:
             print(f"    {deviation}", flush=True)
 
-    def good(self, options, sent=None, payload_bytes=None, **expected):
+    def good(self, options, sent=None, payload_bytes=None, lie="server:wrong-sum", **expected):
         """One demo that must succeed. Returns its report, or None."""
         result = run(self.binary, ["demo", "--json", *map(str, options)], self.directory)
         report = None
         try:
             report = json.loads(result.stdout)
-            deviations = check_report(report, expected, sent)
+            deviations = check_report(report, expected, sent, lie)
         except ValueError as error:
             deviations = [f"stdout is not one JSON object: {error}"]
         if payload_bytes and not deviations:
@@ -188,10 +226,28 @@ class Suite:
         self.row("demo " + " ".join(map(str, options)), deviations, result)
         return None if deviations else report
 
+    def every_mode(self, options, sent, **expected):
+        """One demo of all modes that must succeed."""
+        result = run(self.binary, ["demo", "--json", "--mode", "all", *map(str, options)], self.directory)
+        self.row("demo --mode all " + " ".join(map(str, options)), check_every_mode(result, sent, expected), result)
+
     def bad(self, options, telling):
         """One demo that must be refused, with a short text that says `telling`."""
         result = run(self.binary, ["demo", *options], self.directory)
         self.row("refused: " + " ".join(options), check_refusal(result, telling), result)
+
+
+def check_every_mode(result, sent, expected):
+    deviations = [] if result.code == 0 else [f"exit code {result.code}"]
+    try:
+        report = json.loads(result.stdout)
+    except ValueError as error:
+        return [*deviations, f"stdout is not one JSON object: {error}"]
+    if not isinstance(report, dict) or set(report) != {"rounds"} or len(report["rounds"]) != len(MODES):
+        return [*deviations, "no object with an array `rounds`, one a mode"]
+    for mode, one in zip(MODES, report["rounds"]):
+        deviations += [f"{mode}: {line}" for line in check_report(one, {"mode": mode, **expected}, sent)]
+    return deviations
 
 
 def check_refusal(result, telling):
@@ -215,6 +271,18 @@ def small(suite):
     suite.good(["--servers", 5, "--threshold", 4], servers=5, threshold=4)
     suite.good(["--params", "p1000", "--bytes", 32], clients=16)
 
+    for mode, lies in LIES.items():
+        for lie in lies:
+            suite.good(["--mode", mode, "--lie", lie, "--clients", 7, "--cover", 2, "--bytes", 40], lie=lie, mode=mode, clients=7)
+        for encoding in ENCODINGS[1:]:
+            options = ["--mode", mode, "--encoding", encoding, "--clients", 7, "--cover", 2, "--bytes", 40]
+            suite.good(options, mode=mode, encoding=encoding, clients=7, cover=2)
+    suite.good(["--encoding", "slots", "--lie", "client:bad-opening", "--bytes", 40], lie="client:bad-opening", encoding="slots")
+    suite.good(
+        ["--mode", "erasure", "--lanes", "3x7", "--clients", 20, "--bytes", 40, "--lie", "client:non-codeword"],
+        lie="client:non-codeword", lanes="3x7", clients=20,
+    )  # fmt: skip
+
     seed = ["--seed", "5e" * 32]
     first, again = suite.good(seed), suite.good(seed)
     other = suite.good(["--seed", "5f" * 32])
@@ -229,6 +297,8 @@ def small(suite):
     (directory / "list").write_bytes(b"\n".join(listed))
     suite.good(["--messages", "list"], sent=listed, clients=16, cover=10)
     suite.good(["--messages", "list", "--clients", 6], sent=listed, clients=6, cover=0)
+    for encoding in ENCODINGS:
+        suite.every_mode(["--encoding", encoding, "--messages", "list", "--clients", 8], sent=listed, encoding=encoding, clients=8, cover=2)
 
     inbox = directory / "inbox"
     inbox.mkdir()
@@ -258,6 +328,14 @@ def small(suite):
         ("--clients 301", "300"),
         ("--params p1000 --clients 1001", "1000"),
         ("--clients sixteen", "--clients"),
+        ("--lie lane:wrong-sum", "client:bad-ciphertext"),
+        ("--mode all --lie aggregator:wrong-sum", "server:wrong-sum, client:bad-opening"),
+        ("--mode erasure --lie aggregator:wrong-sum", "lane:down"),
+        ("--mode erasure --lanes 4x4 --lie client:non-codeword", "--lanes"),
+        ("--mode erasure --lanes 4x3", "--lanes"),
+        ("--lanes 3x4", "--mode erasure"),
+        ("--mode none", "direct, aggregated, erasure, all"),
+        ("--encoding none", "sketch, peeling, slots"),
     ):
         suite.bad(options.split(), telling)
 
@@ -265,6 +343,8 @@ def small(suite):
 def large(suite):
     options = ["--clients", 60, "--bytes", 4096, "--servers", 8]
     suite.good(options, payload_bytes=4096, clients=60, servers=8, threshold=6)
+    options += ["--mode", "erasure", "--lanes", "6x9", "--lie", "lane:wrong-sum"]
+    suite.good(options, payload_bytes=4096, lie="lane:wrong-sum", clients=60, lanes="6x9")
 
 
 def reference(suite):
@@ -274,6 +354,8 @@ def reference(suite):
         if report:
             for title in ("phase_ms", "link_bytes"):
                 print(f"    {title}: " + ", ".join(f"{k} {v:,}" for k, v in report[title].items()))
+    options = ["--clients", 300, "--bytes", 16384, "--servers", 8, "--mode", "erasure", "--lanes", "14x16"]
+    suite.good(options, payload_bytes=16384, clients=300, servers=8, lanes="14x16")
 
 
 SUITES = {"small": small, "large": large, "reference": reference}
@@ -283,19 +365,19 @@ SUITES = {"small": small, "large": large, "reference": reference}
 
 def sample():
     one = {
-        "mode": "direct", "clients": 3, "cover": 1, "servers": 8, "threshold": 6, "sent": 2, "recovered": 2,
+        "mode": "direct", "encoding": "sketch", "lanes": None, "aggregators": None, "absent": [], "clients": 3, "cover": 1, "servers": 8, "threshold": 6, "sent": 2, "recovered": 2,
         "missing": 0, "extra": 0, "messages": ["a", {"base64": "/w=="}], "culprits": [], "phase_ms": {"sum": 0.5},
         "link_bytes": {"posts": 3 * (3 * 12 + 8 * 18_800)}, "crs_digest": "0a" * 32,
     }  # fmt: skip
-    return {**one, "tamper": {**copy.deepcopy(one), "culprits": ["server 7"]}}
+    return {**one, "tamper": {**copy.deepcopy(one), "culprits": ["server 7"]}, "lie": "server:wrong-sum", "liar": "server 7"}
 
 
 class ReportTests(unittest.TestCase):
-    def deviations(self, spoil=None, expected=None, sent=None):
+    def deviations(self, spoil=None, expected=None, sent=None, lie="server:wrong-sum"):
         report = sample()
         if spoil:
             spoil(report)
-        return check_report(report, expected or {}, sent)
+        return check_report(report, expected or {}, sent, lie)
 
     def test_a_right_report_passes(self):
         self.assertEqual(self.deviations(expected={"clients": 3}, sent=[b"\xff", b"a"]), [])
@@ -308,7 +390,8 @@ class ReportTests(unittest.TestCase):
     def test_each_spoiled_value_is_found(self):
         for where in ("round", "tamper"):
             for key, value in [
-                ("mode", 1), ("clients", 4), ("clients", "3"), ("clients", True), ("cover", 0), ("sent", 1),
+                ("mode", 1), ("mode", "none"), ("mode", "erasure"), ("mode", "aggregated"), ("encoding", "none"), ("lanes", "3x4"),
+                ("aggregators", 2), ("absent", ["server 1"]), ("absent", None), ("clients", 4), ("clients", "3"), ("clients", True), ("cover", 0), ("sent", 1),
                 ("recovered", 1), ("recovered", 2.0), ("missing", 1), ("extra", 1), ("messages", ["a"]),
                 ("messages", ["a", "a", "a"]), ("messages", ["a", {"base64": "YQ=="}]), ("messages", ["a", {"base64": "/w"}]),
                 ("messages", ["a", None]), ("messages", {}), ("culprits", ["client 1"]), ("culprits", "server 7"),
@@ -326,6 +409,54 @@ class ReportTests(unittest.TestCase):
         for culprits in ([], ["server 7", "server 6"], ["server 8"], ["server 07"], ["client 0"], [7]):
             with self.subTest(culprits=culprits):
                 self.assertTrue(self.deviations(lambda r: r["tamper"].update(culprits=culprits)))
+
+    def test_a_client_that_lies_is_out_with_its_message(self):
+        def tell(report):
+            report.update(lie="client:bad-opening", liar="client 1")
+            report["tamper"].update(culprits=["client 1"], sent=1, recovered=1, messages=["a"])
+
+        def of(spoil=lambda report: None, **options):
+            return self.deviations(lambda report: (tell(report), spoil(report)), lie="client:bad-opening", **options)
+
+        self.assertEqual(of(sent=[b"\xff", b"a"]), [])
+        self.assertTrue(of(lambda r: r["tamper"].update(messages=["b"])))
+        self.assertTrue(of(lambda r: r["tamper"].update(sent=2, recovered=2, messages=r["messages"])))
+        self.assertTrue(of(lambda r: r["tamper"].update(culprits=["client 0"])))
+        self.assertTrue(of(lambda r: r["tamper"].update(culprits=[])))
+        self.assertTrue(of(lambda r: (r.update(liar="client 3"), r["tamper"].update(culprits=["client 3"]))))
+        self.assertTrue(self.deviations(tell), "another lie than the one asked for")
+
+    def test_a_lane_that_is_down_is_absent_and_no_culprit(self):
+        def of(culprits, absent):
+            def tell(report):
+                for one in (report, report["tamper"]):
+                    one.update(mode="erasure", lanes="6x8")
+                report.update(lie="lane:down", liar="lane 3")
+                report["tamper"].update(culprits=culprits, absent=absent)
+
+            return self.deviations(tell, lie="lane:down")
+
+        self.assertEqual(of([], ["lane 3"]), [])
+        self.assertTrue(of(["lane 3"], ["lane 3"]))
+        self.assertTrue(of([], []))
+        self.assertTrue(of([], ["lane 4"]))
+
+    def test_all_modes(self):
+        def of(spoil=lambda rounds: None, code=0):
+            rounds = [sample() for _ in MODES]
+            for mode, report in zip(MODES, rounds):
+                for one in (report, report["tamper"]):
+                    one.update(mode=mode, lanes="6x8" if mode == "erasure" else None, aggregators=2 if mode == "aggregated" else None)
+            spoil(rounds)
+            return check_every_mode(Run(code, json.dumps({"rounds": rounds}).encode(), b"", 0, 0), None, {})
+
+        self.assertEqual(of(), [])
+        self.assertTrue(of(code=1))
+        self.assertTrue(of(lambda rounds: rounds.pop()))
+        self.assertTrue(of(lambda rounds: rounds.reverse()))
+        self.assertTrue(of(lambda rounds: rounds[2]["tamper"].update(culprits=[])))
+        self.assertTrue(check_every_mode(Run(0, b"[]", b"", 0, 0), None, {}))
+        self.assertTrue(check_every_mode(Run(0, b"", b"", 0, 0), None, {}))
 
     def test_tamper_is_an_object_that_recovers_the_same(self):
         self.assertTrue(self.deviations(lambda r: r.pop("tamper")))

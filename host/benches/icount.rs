@@ -17,7 +17,7 @@ use panetiere::ids::ClientId;
 use panetiere::plaintext::PlainPoly;
 use panetiere::protocol::{PostSum, ServerRound, decrypt_aggregate, run_client_round};
 use panetiere::wire::{DecodeWith, Encode};
-use panetiere_host::local::{LocalRound, Shape};
+use panetiere_host::local::{LocalRound, Route, Shape};
 use panetiere_host::seed::Seed;
 use rand_core::Rng;
 use std::collections::BTreeMap;
@@ -190,6 +190,8 @@ fn local(simd: &str) -> anyhow::Result<LocalRound> {
         threshold: panetiere::sss::default_threshold(SERVERS),
         min_clients: 2,
         message_bytes: BYTES,
+        encoding: channel::Encoding::Sketch,
+        route: Route::Direct,
         set: &P300,
         kernels: simd.parse::<Simd>()?.kernels(),
     };

@@ -50,6 +50,38 @@ fn round_has_every_promised_key() {
 }
 
 #[test]
+fn round_with_lanes_has_every_promised_key() {
+    let shape = ["round", "--clients", "3", "--bytes", "64", "--servers", "3", "--lanes", "2x4"];
+    let output = bench(&[shape.as_slice(), &["--encoding", "peeling", "--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    for path in [
+        "client.encrypt_ms",
+        "client.lanes_ms",
+        "client.total_ms",
+        "server.arrival_per_client_ms",
+        "server.close_ms",
+        "lane.arrival_per_client_ms",
+        "lane.close_ms",
+        "recipient.arrival_per_post_ms",
+        "recipient.close.parse_lanes_ms",
+        "recipient.close.verify_lanes_ms",
+        "recipient.close.reconstruct_ms",
+        "recipient.close.verify_ms",
+        "recipient.close_total_ms",
+        "bytes.post",
+        "bytes.lane_item",
+        "bytes.lane_sum",
+    ] {
+        assert!(number(&report, path) > 0.0, "{path}");
+    }
+    for role in ["client", "server", "lane", "recipient"] {
+        assert!(number(&report, &format!("peak_rss_bytes.{role}")) > 1e6, "{role}");
+    }
+    assert_eq!((&report["lanes"], &report["encoding"]), (&"2x4".into(), &"peeling".into()));
+}
+
+#[test]
 fn every_back_end_has_its_kernels_timed() {
     let output = bench(&["kernels", "--simd", "scalar", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -73,6 +105,9 @@ fn bad_shapes_are_usage_errors() {
         ["round", "--bytes", "223697"],
         ["round", "--bytes", "18446744073709551615"],
         ["round", "--simd", "mmx"],
+        ["round", "--encoding", "slots"],
+        ["round", "--lanes", "3x4"],
+        ["round", "--lanes", "9x8"],
     ] {
         let output = bench(&arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

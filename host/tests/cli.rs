@@ -49,6 +49,14 @@ fn bad_counts_are_usage_errors_with_and_without_json() {
         ("--seed 12", "64 hex digits"),
         ("--bytes 99999999999", "--bytes"),
         ("--unknown", "--unknown"),
+        ("--mode sideways", "direct, aggregated, erasure, all"),
+        ("--encoding morse", "sketch, peeling, slots"),
+        ("--lie lane:wrong-sum", "give one of: server:wrong-sum, client:bad-opening, client:bad-ciphertext"),
+        ("--lie server:nothing", "aggregator:wrong-root"),
+        ("--lanes 3x4", "--mode erasure"),
+        ("--mode erasure --lanes 5x4", "K is 1 to N"),
+        ("--mode erasure --lanes four", "14x16"),
+        ("--mode erasure --servers 6 --lanes 3x5", "N from 6"),
     ] {
         let mut arguments = vec!["demo"];
         arguments.extend(options.split(' '));
@@ -83,6 +91,19 @@ fn help_and_version_succeed_and_list_every_option() {
     assert!(help.stderr.is_empty());
     let text = String::from_utf8(help.stdout).unwrap();
     for option in [
+        "--mode",
+        "--encoding",
+        "--lanes",
+        "--lie",
+        "server:wrong-sum:",
+        "lane:wrong-sum:",
+        "lane:down:",
+        "aggregator:wrong-sum:",
+        "aggregator:wrong-root:",
+        "client:bad-opening:",
+        "client:bad-ciphertext:",
+        "client:bad-share:",
+        "client:non-codeword:",
         "--clients",
         "--cover",
         "--servers",
@@ -139,6 +160,38 @@ fn each_phase_is_one_line_on_stderr_and_both_recoveries_can_be_told_apart() {
     let stderr = String::from_utf8(output.stderr).expect("progress is UTF-8");
     let phases: Vec<_> = stderr.lines().filter_map(|line| line.split("  ").next()).collect();
     assert_eq!(phases, ["setup", "collect", "close", "recover", "recover despite the lie"], "{stderr}");
+}
+
+/// The last line of a demo's result.
+fn verdict(options: &str) -> String {
+    let mut arguments = vec!["demo"];
+    arguments.extend(options.split(' '));
+    let output = panetiere(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{options}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text is UTF-8");
+    text.lines().last().expect("a verdict").to_owned()
+}
+
+#[test]
+fn each_liar_is_named_and_costs_nobody_else_a_message() {
+    for (mode, lie, telling, recovered) in [
+        ("direct", "client:bad-ciphertext", "signs a ciphertext out of range", "4 of 4"),
+        ("aggregated", "aggregator:wrong-sum", "publishes a wrong sum", "5 of 5"),
+        ("aggregated", "aggregator:wrong-root", "publishes a wrong root", "5 of 5"),
+        ("aggregated", "server:wrong-sum", "publishes a wrong sum", "5 of 5"),
+        ("erasure", "lane:wrong-sum", "publishes a wrong sum", "5 of 5"),
+        ("erasure", "client:bad-share", "signs a coded share", "4 of 4"),
+        ("erasure", "client:non-codeword", "commits to no codeword", "4 of 4"),
+        ("all", "client:bad-opening", "seals an opening", "4 of 4"),
+    ] {
+        let line = verdict(&format!("--mode {mode} --lie {lie} --clients 5 --bytes 9"));
+        let liar =
+            line.strip_prefix("tamper  ").and_then(|rest| rest.split(telling).next()).expect("a liar").trim();
+        assert!(liar.starts_with(lie.split(':').next().expect("a party")), "{line}");
+        assert!(line.ends_with(&format!(": {liar} named, {recovered} recovered without it  ok")), "{line}");
+    }
+    let line = verdict("--mode erasure --lie lane:down --clients 5 --bytes 9");
+    assert!(line.contains("missed, 5 of 5 recovered without it  ok") && !line.contains("named"), "{line}");
 }
 
 #[test]

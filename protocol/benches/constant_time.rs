@@ -9,7 +9,7 @@
 use anyhow::{Context, bail, ensure};
 use chipmunk::ring::backend::Simd;
 use chipmunk::ring::backend::secrecy::{errors, mark_public, mark_secret};
-use panetiere::channel::{self, ChannelParams, Encoding};
+use panetiere::channel::{self, ChannelParams, Encoding, Placed};
 use panetiere::codec::slots::Ticket;
 use panetiere::ids::ClientId;
 use panetiere::plaintext::PlainPoly;
@@ -113,9 +113,7 @@ fn check(simd: Simd) -> anyhow::Result<()> {
     let mut message: Vec<PlainPoly> = net.party(client).message.clone();
     for poly in &mut message {
         for coefficient in poly.coefficients_mut() {
-            let mut bytes = coefficient.to_ne_bytes();
-            mark_secret(&mut bytes);
-            *coefficient = u64::from_ne_bytes(bytes);
+            *coefficient = secret(*coefficient);
         }
     }
     let (key, found) = part(simd, encrypt, || {
@@ -149,16 +147,33 @@ fn encodings(simd: Simd, net: &Net, rng: &mut Secret) {
     for encoding in [Encoding::Sketch, Encoding::Peeling] {
         let params = ChannelParams::for_messages(encoding, 4, payload.len()).expect("a small channel");
         let params = params.with_kernels(simd.kernels());
-        black_box(channel::encode_message(rng, &params, &session, &payload).is_ok());
+        let _ = black_box(channel::encode_message(rng, &params, &session, &payload));
     }
     let slots = ChannelParams::for_messages(Encoding::Slots, 4, payload.len()).expect("a small channel");
     let ticket = Ticket::random(rng);
     let mut request = ticket.request(u32::try_from(payload.len()).expect("a short message"));
     let tickets = slots.ticket_channel().expect("slots have tickets").with_kernels(simd.kernels());
-    black_box(channel::encode_message(rng, &tickets, &session, &request).is_ok());
+    let _ = black_box(channel::encode_message(rng, &tickets, &session, &request));
     // What comes out of the tickets' round is public; whose ticket is which is not.
     mark_public(&mut request);
     let others: Vec<Vec<u8>> = (1..3).map(|ticket| Ticket::new(ticket).request(8).to_vec()).collect();
     let scheduled = slots.with_tickets(&[others, vec![request.to_vec()]].concat()).expect("requests");
-    black_box(channel::encode_in_slot(&ticket, &scheduled, &session, &payload).is_ok());
+    // A slot for the whole message, one that is too short, and none.
+    for (ticket, expected) in [
+        (ticket, Placed::Sent),
+        (Ticket::new(secret(1)), Placed::TooLong),
+        (Ticket::new(secret(3)), Placed::NoSlot),
+    ] {
+        let filled = channel::encode_in_slot(&ticket, &scheduled, &session, &payload);
+        let (vector, placed) = filled.expect("a schedule, and a message that slots have room for");
+        black_box(vector);
+        assert_eq!(placed, expected, "what the sender is told");
+    }
+}
+
+/// The same number, secret.
+fn secret(number: u64) -> u64 {
+    let mut bytes = number.to_ne_bytes();
+    mark_secret(&mut bytes);
+    u64::from_ne_bytes(bytes)
 }

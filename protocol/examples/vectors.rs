@@ -4,6 +4,8 @@
 
 #[path = "../tests/golden/bad.rs"]
 mod bad;
+#[path = "../tests/golden/evidence.rs"]
+mod evidence;
 #[path = "../tests/golden/generate.rs"]
 mod generate;
 #[path = "../tests/golden/groups.rs"]

@@ -245,8 +245,8 @@ impl KaheParams {
         out: &mut [u8],
     ) -> bool {
         let Scratch { mask, error, ciphertext } = scratch;
-        // The borrow of t - 1 - m, gathered over all coefficients: no branch on a message.
-        let above = |above, &m: &u64| above | ((self.t - 1).wrapping_sub(m) >> 63);
+        // The top bit of either word is set exactly if m >= t, gathered over all coefficients: no branch on a message.
+        let above = |above, &m: &u64| above | (((self.t - 1).wrapping_sub(m) | m) >> 63);
         // That the caller made a mistake is no secret.
         let in_range = public(message.coefficients().iter().fold(0, above) == 0);
         if !in_range {

@@ -13,6 +13,7 @@ pub mod bulletin;
 pub mod channel;
 pub mod codec;
 pub mod cs;
+pub mod evidence;
 pub mod fault;
 pub mod ids;
 pub mod kahe;

@@ -15,7 +15,7 @@ use chipmunk::ring::pack::{PackError, packed_len};
 use chipmunk::ring::{Coeff, Poly, Wire};
 use rayon::prelude::*;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Residue limbs of a WIRE coefficient.
 const LIMBS: usize = 2;
@@ -153,8 +153,8 @@ pub struct RsParams {
     lanes: u16,
     polys: usize,
     block: usize,
-    /// How each of the n - k parity shares follows from the k blocks.
-    parity: Vec<Row>,
+    /// How each of the n - k parity shares follows from the k blocks, when somebody first encodes.
+    parity: OnceLock<Vec<Row>>,
 }
 
 impl RsParams {
@@ -166,10 +166,14 @@ impl RsParams {
         assert!((1..=lanes).contains(&needed), "between 1 and {lanes} lanes are needed, got {needed}");
         assert!(polys > 0, "a ciphertext has polynomials");
         let block = polys.div_ceil(needed.into());
-        let mut code = Self { lattice, needed, lanes, polys, block, parity: Vec::new() };
-        let systematic: Vec<NodeId> = (0..needed).map(NodeId).collect();
-        code.parity = (needed..lanes).map(|lane| code.row(&systematic, NodeId(lane))).collect();
-        code
+        Self { lattice, needed, lanes, polys, block, parity: OnceLock::new() }
+    }
+
+    fn parity(&self) -> &[Row] {
+        self.parity.get_or_init(|| {
+            let systematic: Vec<NodeId> = (0..self.needed).map(NodeId).collect();
+            (self.needed..self.lanes).map(|lane| self.row(&systematic, NodeId(lane))).collect()
+        })
     }
 
     /// Shares that suffice, k.
@@ -215,7 +219,7 @@ impl RsParams {
             (0..usize::from(self.needed)).into_par_iter().map(block).collect();
         let blocks: Vec<Share> = blocks.into_iter().collect::<Result<_, _>>()?;
         let references: Vec<&Share> = blocks.iter().collect();
-        let parity: Vec<Share> = self.parity.iter().map(|row| self.combine(row, &references)).collect();
+        let parity: Vec<Share> = self.parity().iter().map(|row| self.combine(row, &references)).collect();
         Ok(blocks.into_iter().chain(parity).collect())
     }
 

@@ -5,6 +5,8 @@
 
 mod bench;
 pub mod demo;
+mod evidence;
+mod lanes;
 pub mod progress;
 pub mod simd;
 pub mod terminal;
@@ -24,11 +26,14 @@ struct Cli {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Run a whole round in this process, check what comes out, then run it again with a server that lies
+    /// Run a whole round in this process, check what comes out, then run it again with somebody who lies
     Demo(demo::args::Args),
     /// Measure a round or the arithmetic under it on this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Check evidence of a fault, offline
+    #[command(subcommand)]
+    Evidence(evidence::Command),
 }
 
 /// How a run of the program ended.
@@ -40,6 +45,8 @@ pub enum Exit {
     Failed,
     /// 2: the command line or an input file has to change.
     Usage,
+    /// 3: verification found a fault, and it is named.
+    Convicted,
 }
 
 impl From<Exit> for ExitCode {
@@ -48,6 +55,7 @@ impl From<Exit> for ExitCode {
             Exit::Ok => Self::from(0),
             Exit::Failed => Self::from(1),
             Exit::Usage => Self::from(2),
+            Exit::Convicted => Self::from(3),
         }
     }
 }
@@ -72,6 +80,7 @@ fn execute(command: &Command) -> Exit {
     match command {
         Command::Demo(args) => demo::execute(args, simd),
         Command::Bench(command) => bench::execute(command, simd),
+        Command::Evidence(command) => evidence::execute(command, simd),
     }
 }
 

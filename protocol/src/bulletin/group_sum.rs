@@ -38,6 +38,33 @@ impl GroupClaim {
     fn len(members: usize) -> usize {
         4 * 32 + AggregatorId::LEN + 4 + MEMBER_LEN * members
     }
+
+    /// Reads a claim over at most `max_clients` members.
+    fn read(reader: &mut Reader<'_>, max_clients: u32) -> Result<Self, DecodeError> {
+        let deployment = DeploymentId::decode(reader)?;
+        let epoch = EpochDigest::decode(reader)?;
+        let session = SessionId::decode(reader)?;
+        let crs = CrsDigest::decode(reader)?;
+        let aggregator = AggregatorId::decode(reader)?;
+        let refused = reader.fault("number of members", DecodeErrorKind::OutOfRange);
+        let count = reader.u32("number of members")?;
+        if !(1..=max_clients).contains(&count) {
+            return Err(refused);
+        }
+        let need = MEMBER_LEN * usize::try_from(count).expect("usize has at least 32 bits");
+        let unsorted = reader.fault("members", DecodeErrorKind::NotCanonical);
+        let bytes = reader.take(need, "members")?;
+        let mut members = BTreeMap::new();
+        for member in bytes.chunks_exact(MEMBER_LEN) {
+            let mut member = Reader::new(member);
+            let (client, statement) = (ClientId::decode(&mut member)?, StatementDigest::decode(&mut member)?);
+            if members.last_key_value().is_some_and(|(last, _)| *last >= client) {
+                return Err(unsorted);
+            }
+            members.insert(client, statement);
+        }
+        Ok(Self { deployment, epoch, session, crs, aggregator, members })
+    }
 }
 
 impl Encode for GroupClaim {
@@ -60,16 +87,67 @@ impl Encode for GroupClaim {
     }
 }
 
-/// One aggregator's sum over its group: of the commitment roots and of the ciphertexts, in canonical residues.
-///
-/// The signature covers the claim and the digests of root and ciphertext, so who said it is known without the megabytes.
+/// What an aggregator signs: its claim and the digests of root and ciphertext, so that who said it is known without the
+/// megabytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupSum {
+pub struct SignedGroupClaim {
     claim: GroupClaim,
-    root: Commitment,
-    ciphertext: Vec<u8>,
     digests: (RootDigest, CiphertextDigest),
     signature: Signature,
+}
+
+impl SignedGroupClaim {
+    /// What it claims.
+    pub const fn claim(&self) -> &GroupClaim {
+        &self.claim
+    }
+
+    /// Digests of the packed root and ciphertext.
+    pub const fn digests(&self) -> &(RootDigest, CiphertextDigest) {
+        &self.digests
+    }
+
+    /// Whether both are one statement: what is signed, not the signature.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        (&self.claim, &self.digests) == (&other.claim, &other.digests)
+    }
+
+    /// Checks the signature under the identity key of the aggregator it names.
+    ///
+    /// # Errors
+    /// If that aggregator did not sign this.
+    pub fn verify_signature(&self, key: &VerifyingKey) -> Result<(), SigError> {
+        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.digests), &self.signature)
+    }
+}
+
+impl Encode for SignedGroupClaim {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.claim.encode(out);
+        self.digests.0.encode(out);
+        self.digests.1.encode(out);
+        self.signature.encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.claim.encoded_len() + RootDigest::LEN + CiphertextDigest::LEN + Signature::LEN
+    }
+}
+
+impl Decode for SignedGroupClaim {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let claim = GroupClaim::read(reader, u32::MAX)?;
+        let digests = (RootDigest::decode(reader)?, CiphertextDigest::decode(reader)?);
+        Ok(Self { claim, digests, signature: Signature::decode(reader)? })
+    }
+}
+
+/// One aggregator's sum over its group: of the commitment roots and of the ciphertexts, in canonical residues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSum {
+    signed: SignedGroupClaim,
+    root: Commitment,
+    ciphertext: Vec<u8>,
 }
 
 impl GroupSum {
@@ -83,17 +161,22 @@ impl GroupSum {
     ) -> Self {
         let digests = (root.digest(params.lattice()), ciphertext_digest(&ciphertext));
         let signature = key.sign(DOMAIN, &signed_bytes(&claim, &digests));
-        Self { claim, root, ciphertext, digests, signature }
+        Self { signed: SignedGroupClaim { claim, digests, signature }, root, ciphertext }
     }
 
     /// What it claims.
     pub const fn claim(&self) -> &GroupClaim {
-        &self.claim
+        &self.signed.claim
+    }
+
+    /// What is signed, without the sums.
+    pub const fn signed(&self) -> &SignedGroupClaim {
+        &self.signed
     }
 
     /// Whose sum it claims to be.
     pub const fn aggregator(&self) -> AggregatorId {
-        self.claim.aggregator
+        self.claim().aggregator
     }
 
     /// The sum of the members' commitment roots.
@@ -108,12 +191,12 @@ impl GroupSum {
 
     /// Digests of the packed root and ciphertext: with the claim, what is signed.
     pub const fn digests(&self) -> &(RootDigest, CiphertextDigest) {
-        &self.digests
+        &self.signed.digests
     }
 
     /// Whether both are one statement: what is signed, not the signature.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        (&self.claim, &self.digests) == (&other.claim, &other.digests)
+        self.signed.says_the_same(&other.signed)
     }
 
     /// Checks the signature under the identity key of the aggregator it names.
@@ -121,7 +204,7 @@ impl GroupSum {
     /// # Errors
     /// If that aggregator did not sign these bytes.
     pub fn verify_signature(&self, key: &VerifyingKey) -> Result<(), SigError> {
-        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.digests), &self.signature)
+        self.signed.verify_signature(key)
     }
 
     /// Bytes of the sum of a group of `members`, framing included.
@@ -132,12 +215,12 @@ impl GroupSum {
 
     /// The sum's bytes.
     pub fn to_bytes(&self, params: &ProtocolParams) -> Vec<u8> {
-        let mut out = Vec::with_capacity(Self::packed_len(params, self.claim.members.len()));
+        let mut out = Vec::with_capacity(Self::packed_len(params, self.claim().members.len()));
         ObjectType::GroupSum.encode_header(&mut out);
-        self.claim.encode(&mut out);
+        self.claim().encode(&mut out);
         params.lattice().hvc.pack(self.root.root(), &mut out);
         out.extend_from_slice(&self.ciphertext);
-        self.signature.encode(&mut out);
+        self.signed.signature.encode(&mut out);
         out
     }
 }
@@ -155,36 +238,14 @@ fn signed_bytes(claim: &GroupClaim, digests: &(RootDigest, CiphertextDigest)) ->
 impl DecodeWith<ProtocolParams> for GroupSum {
     fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.header(ObjectType::GroupSum)?;
-        let deployment = DeploymentId::decode(reader)?;
-        let epoch = EpochDigest::decode(reader)?;
-        let session = SessionId::decode(reader)?;
-        let crs = CrsDigest::decode(reader)?;
-        let aggregator = AggregatorId::decode(reader)?;
-        let refused = reader.fault("number of members", DecodeErrorKind::OutOfRange);
-        let count = reader.u32("number of members")?;
-        if !(1..=params.max_clients()).contains(&count) {
-            return Err(refused);
-        }
-        let need = MEMBER_LEN * usize::try_from(count).expect("usize has at least 32 bits");
-        let unsorted = reader.fault("members", DecodeErrorKind::NotCanonical);
-        let bytes = reader.take(need, "members")?;
-        let mut members = BTreeMap::new();
-        for member in bytes.chunks_exact(MEMBER_LEN) {
-            let mut member = Reader::new(member);
-            let (client, statement) = (ClientId::decode(&mut member)?, StatementDigest::decode(&mut member)?);
-            if members.last_key_value().is_some_and(|(last, _)| *last >= client) {
-                return Err(unsorted);
-            }
-            members.insert(client, statement);
-        }
+        let claim = GroupClaim::read(reader, params.max_clients())?;
         let lattice = params.lattice();
         let refused = reader.fault("root sum", DecodeErrorKind::OutOfRange);
         let root = reader.take(lattice.hvc.packed_len(), "root sum")?;
         let root = Commitment::from_bytes(lattice, root).map_err(|_| refused)?;
         let ciphertext = reader.take(params.kahe().ciphertext_len(), "ciphertext sum")?.to_vec();
         let signature = Signature::decode(reader)?;
-        let claim = GroupClaim { deployment, epoch, session, crs, aggregator, members };
         let digests = (root.digest(lattice), ciphertext_digest(&ciphertext));
-        Ok(Self { claim, root, ciphertext, digests, signature })
+        Ok(Self { signed: SignedGroupClaim { claim, digests, signature }, root, ciphertext })
     }
 }

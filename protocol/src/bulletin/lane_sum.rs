@@ -54,6 +54,37 @@ pub struct LaneClaim {
 
 impl LaneClaim {
     const LEN: usize = 6 * 32 + NodeId::LEN + 1 + 4;
+
+    /// Reads a claim of a known lane over at most `max_clients`.
+    fn read(
+        reader: &mut Reader<'_>,
+        known: impl Fn(NodeId) -> bool,
+        max_clients: u32,
+    ) -> Result<Self, DecodeError> {
+        let deployment = DeploymentId::decode(reader)?;
+        let epoch = EpochDigest::decode(reader)?;
+        let session = SessionId::decode(reader)?;
+        let crs = CrsDigest::decode(reader)?;
+        let unknown = reader.fault("lane id", DecodeErrorKind::OutOfRange);
+        let lane = NodeId::decode(reader)?;
+        if !known(lane) {
+            return Err(unknown);
+        }
+        let unknown = reader.fault("purpose", DecodeErrorKind::OutOfRange);
+        let purpose = match reader.u8("purpose")? {
+            1 => LanePurpose::Check,
+            2 => LanePurpose::Close,
+            _ => return Err(unknown),
+        };
+        let set = SetDigest::decode(reader)?;
+        let posts = PostsDigest::decode(reader)?;
+        let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
+        let clients = reader.u32("number of clients")?;
+        if !(1..=max_clients).contains(&clients) {
+            return Err(refused);
+        }
+        Ok(Self { deployment, epoch, session, crs, lane, purpose, set, posts, clients })
+    }
 }
 
 impl Encode for LaneClaim {
@@ -74,15 +105,61 @@ impl Encode for LaneClaim {
     }
 }
 
-/// One lane's sum of coded shares over one set of clients, with the opening that proves it. The lane signs its claim and
-/// the BLAKE3 digest of the packed opening, so that who said it is known without the opening.
+/// What a lane signs: its claim and the BLAKE3 digest of the packed opening, so that who said it is known without the
+/// opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneBulletinEntry {
+pub struct SignedLaneClaim {
     claim: LaneClaim,
-    opening: AggregatedShare,
     /// BLAKE3 of the packed opening.
     digest: [u8; blake3::OUT_LEN],
     signature: Signature,
+}
+
+impl SignedLaneClaim {
+    /// What it claims.
+    pub const fn claim(&self) -> &LaneClaim {
+        &self.claim
+    }
+
+    /// Checks the signature under the identity key of the lane it names.
+    ///
+    /// # Errors
+    /// If that lane did not sign this.
+    pub fn verify_signature(&self, key: &VerifyingKey) -> Result<(), SigError> {
+        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.digest), &self.signature)
+    }
+
+    /// Whether both are one statement: what is signed, not the signature.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        (&self.claim, &self.digest) == (&other.claim, &other.digest)
+    }
+}
+
+impl Encode for SignedLaneClaim {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.claim.encode(out);
+        out.extend_from_slice(&self.digest);
+        self.signature.encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        LaneClaim::LEN + self.digest.len() + Signature::LEN
+    }
+}
+
+impl Decode for SignedLaneClaim {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let claim = LaneClaim::read(reader, |_| true, u32::MAX)?;
+        let digest = reader.array("digest of the opening")?;
+        Ok(Self { claim, digest, signature: Signature::decode(reader)? })
+    }
+}
+
+/// One lane's sum of coded shares over one set of clients, with the opening that proves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneBulletinEntry {
+    signed: SignedLaneClaim,
+    opening: AggregatedShare,
 }
 
 impl LaneBulletinEntry {
@@ -90,12 +167,17 @@ impl LaneBulletinEntry {
     pub fn sign(claim: LaneClaim, opening: AggregatedShare, code: &LaneCode, key: &SigningKey) -> Self {
         let digest = blake3::hash(&packed(&claim, &opening, code)).into();
         let signature = key.sign(DOMAIN, &signed_bytes(&claim, &digest));
-        Self { claim, opening, digest, signature }
+        Self { signed: SignedLaneClaim { claim, digest, signature }, opening }
     }
 
     /// What it claims.
     pub const fn claim(&self) -> &LaneClaim {
-        &self.claim
+        &self.signed.claim
+    }
+
+    /// What is signed, without the opening.
+    pub const fn signed(&self) -> &SignedLaneClaim {
+        &self.signed
     }
 
     /// The summed opening.
@@ -108,12 +190,12 @@ impl LaneBulletinEntry {
     /// # Errors
     /// If that lane did not sign these bytes.
     pub fn verify_signature(&self, key: &VerifyingKey) -> Result<(), SigError> {
-        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.digest), &self.signature)
+        self.signed.verify_signature(key)
     }
 
     /// Whether both are one statement: what is signed, not the signature.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        (&self.claim, &self.digest) == (&other.claim, &other.digest)
+        self.signed.says_the_same(&other.signed)
     }
 
     /// Bytes of a sum whose packed opening has `opening_len`, framing included.
@@ -123,18 +205,18 @@ impl LaneBulletinEntry {
 
     /// The entry's bytes.
     pub fn to_bytes(&self, code: &LaneCode) -> Vec<u8> {
-        let layout = code.commitment().summed_layout(self.claim.clients);
+        let layout = code.summed_layout(self.claim().clients);
         let mut out = Vec::with_capacity(Self::framed_len(layout.packed_len()));
         ObjectType::LaneSum.encode_header(&mut out);
-        self.claim.encode(&mut out);
+        self.claim().encode(&mut out);
         self.opening.encode(layout, &mut out);
-        self.signature.encode(&mut out);
+        self.signed.signature.encode(&mut out);
         out
     }
 }
 
 fn packed(claim: &LaneClaim, opening: &AggregatedShare, code: &LaneCode) -> Vec<u8> {
-    let layout = code.commitment().summed_layout(claim.clients);
+    let layout = code.summed_layout(claim.clients);
     let mut out = Vec::with_capacity(layout.packed_len());
     opening.encode(layout, &mut out);
     out
@@ -151,32 +233,15 @@ fn signed_bytes(claim: &LaneClaim, opening: &[u8; blake3::OUT_LEN]) -> Vec<u8> {
 impl DecodeWith<ProtocolParams> for LaneBulletinEntry {
     fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.header(ObjectType::LaneSum)?;
-        let deployment = DeploymentId::decode(reader)?;
-        let epoch = EpochDigest::decode(reader)?;
-        let session = SessionId::decode(reader)?;
-        let crs = CrsDigest::decode(reader)?;
-        let unknown = reader.fault("lane id", DecodeErrorKind::OutOfRange);
-        let lane = NodeId::decode(reader)?;
-        let code = params.lane_code().filter(|code| lane.0 < code.shape().lanes).ok_or(unknown)?;
-        let unknown = reader.fault("purpose", DecodeErrorKind::OutOfRange);
-        let purpose = match reader.u8("purpose")? {
-            1 => LanePurpose::Check,
-            2 => LanePurpose::Close,
-            _ => return Err(unknown),
-        };
-        let set = SetDigest::decode(reader)?;
-        let posts = PostsDigest::decode(reader)?;
-        let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
-        let clients = reader.u32("number of clients")?;
-        if !(1..=params.max_clients()).contains(&clients) {
-            return Err(refused);
-        }
+        let shape = params.lane_code().map(LaneCode::shape);
+        let known = |lane: NodeId| shape.is_some_and(|shape| lane.0 < shape.lanes);
+        let claim = LaneClaim::read(reader, known, params.max_clients())?;
+        let code = params.lane_code().expect("a lane is known only where there are lanes");
         let start = reader.offset();
-        let opening = AggregatedShare::decode_with(&code.commitment().summed_layout(clients), reader)?;
+        let opening = AggregatedShare::decode_with(&code.summed_layout(claim.clients), reader)?;
         // An opening has one encoding: these bytes are what was packed to be signed.
         let digest = blake3::hash(reader.since(start)).into();
         let signature = Signature::decode(reader)?;
-        let claim = LaneClaim { deployment, epoch, session, crs, lane, purpose, set, posts, clients };
-        Ok(Self { claim, opening, digest, signature })
+        Ok(Self { signed: SignedLaneClaim { claim, digest, signature }, opening })
     }
 }

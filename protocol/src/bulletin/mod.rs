@@ -21,9 +21,9 @@ pub use delivery::delivery_root;
 pub(crate) use delivery::readdress;
 pub use envelope::{Envelope, env_root};
 pub use epoch::{Epoch, EpochError, EpochServer};
-pub use group_sum::{GroupClaim, GroupSum};
+pub use group_sum::{GroupClaim, GroupSum, SignedGroupClaim};
 pub use lane_item::LaneItem;
-pub use lane_sum::{LaneBulletinEntry, LaneClaim, LanePurpose};
+pub use lane_sum::{LaneBulletinEntry, LaneClaim, LanePurpose, SignedLaneClaim};
 pub(crate) use post::ciphertext_digest;
 pub use post::{
     ClientBulletinEntry, Mode, PostHead, PostStatement, PostView, SignedPost, StatementError, VerifiedPost,

@@ -34,6 +34,16 @@ impl Mode {
             Self::Erasure => 2,
         }
     }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let unknown = reader.fault("mode", DecodeErrorKind::OutOfRange);
+        match reader.u8("mode")? {
+            1 => Ok(Self::Direct),
+            2 => Ok(Self::Aggregated),
+            3 => Ok(Self::Erasure),
+            _ => Err(unknown),
+        }
+    }
 }
 
 impl std::fmt::Display for Mode {
@@ -169,13 +179,7 @@ impl Decode for PostStatement {
         let session = SessionId::decode(reader)?;
         let client = ClientId::decode(reader)?;
         let crs = CrsDigest::decode(reader)?;
-        let unknown = reader.fault("mode", DecodeErrorKind::OutOfRange);
-        let mode = match reader.u8("mode")? {
-            1 => Mode::Direct,
-            2 => Mode::Aggregated,
-            3 => Mode::Erasure,
-            _ => return Err(unknown),
-        };
+        let mode = Mode::read(reader)?;
         let roots = (0..mode.roots()).map(|_| RootDigest::decode(reader)).collect::<Result<_, _>>()?;
         let ciphertext = CiphertextDigest::decode(reader)?;
         let ciphertext_len = reader.u64("ciphertext length")?;
@@ -296,6 +300,13 @@ impl SignedPost {
         &self.statement
     }
 
+    /// Checks only that `key` signed it, whatever it says.
+    pub(crate) fn check_signature(&self, key: &VerifyingKey) -> Result<(), StatementError> {
+        let client = self.statement.client;
+        key.verify(DOMAIN, &self.statement.to_bytes(), &self.signature)
+            .map_err(|source| StatementError::Signature { client, source })
+    }
+
     /// Checks the statement for this session; `key` is the admitted key of the client it names.
     ///
     /// # Errors
@@ -308,8 +319,7 @@ impl SignedPost {
     ) -> Result<VerifiedPost, StatementError> {
         let statement = &self.statement;
         let client = statement.client;
-        key.verify(DOMAIN, &statement.to_bytes(), &self.signature)
-            .map_err(|source| StatementError::Signature { client, source })?;
+        self.check_signature(key)?;
         let expected_len = u64::try_from(params.kahe().ciphertext_len()).expect("a length fits 64 bits");
         if statement.deployment != *params.deployment() {
             return Err(StatementError::WrongDeployment);

@@ -89,6 +89,11 @@ impl ServerBulletinEntry {
         key.verify(DOMAIN, &signed_bytes(&self.claim, &self.opening, params), &self.signature)
     }
 
+    /// Whether both are one statement: what is signed, not the signature.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        (&self.claim, &self.opening) == (&other.claim, &other.opening)
+    }
+
     /// Bytes of a sum over `clients`, framing included.
     pub fn packed_len(layout: SummedLayout) -> usize {
         HEADER_LEN + SumClaim::LEN + layout.packed_len() + Signature::LEN

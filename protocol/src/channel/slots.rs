@@ -10,6 +10,7 @@ use crate::codec::CodecError;
 use crate::codec::slots::{Schedule, Slot, Ticket, decode_ranges};
 use crate::ids::SessionId;
 use crate::plaintext::PlainPoly;
+use chipmunk::ring::backend::secrecy::public;
 use subtle::{ConditionallySelectable, ConstantTimeGreater};
 use zeroize::Zeroizing;
 
@@ -52,7 +53,7 @@ pub(super) fn encode(
     let (vector, _, found) = schedule.place(&claim, &frame);
     let mask = u64::conditional_select(&0, &u64::MAX, found & !too_long);
     // The vector is made; what became of the message is for its sender only.
-    let placed = match (bool::from(found), bool::from(too_long)) {
+    let placed = match (public(found.into()), public(too_long.into())) {
         (false, _) => Placed::NoSlot,
         (true, false) => Placed::Sent,
         (true, true) => Placed::TooLong,

@@ -145,7 +145,7 @@ impl Drop for VerifiedOpening {
 }
 
 /// Memory for one opening after another, which costs more to get and to wipe than to use. It holds the last one's
-/// secrets until the next comes; wiped at the end.
+/// secrets, verified or not, until the next comes; wiped at the end.
 pub(crate) struct OpeningMemory {
     opening: VerifiedOpening,
     factors: Zeroizing<Vec<Poly<CsAux, Ntt>>>,
@@ -167,12 +167,7 @@ impl OpeningMemory {
         Self { opening, factors, hash: HashMemory::default() }
     }
 
-    /// The opening that was verified last.
-    pub(crate) const fn opening(&self) -> &VerifiedOpening {
-        &self.opening
-    }
-
-    /// The opening that was verified last, without the rest of the memory.
+    /// What the last verification left, for whoever saw it succeed.
     pub(crate) fn into_opening(self) -> VerifiedOpening {
         self.opening
     }

@@ -99,7 +99,12 @@ fn messages_of_another_shape_are_refused() {
     let shape = |found| Err(KaheError::MessageShape { expected: 2, found });
     assert_eq!(params.encrypt(&key, &message, &seed(0, 0)), shape(2));
     assert_eq!(params.encrypt(&key, &message[..1], &seed(0, 0)), shape(1));
-    message[1].coefficients_mut()[5] -= 1;
+    // So far above t that the difference wraps round.
+    for far in [1 << 62, 1 << 63, (1 << 63) + params.plaintext_modulus(), u64::MAX] {
+        message[1].coefficients_mut()[5] = far;
+        assert_eq!(params.encrypt(&key, &message, &seed(0, 0)), shape(2), "{far:#x}");
+    }
+    message[1].coefficients_mut()[5] = params.plaintext_modulus() - 1;
     assert!(params.encrypt(&key, &message, &seed(0, 0)).is_ok());
 }
 

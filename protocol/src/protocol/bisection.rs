@@ -6,7 +6,6 @@
 //!
 //! Pure: this object says which set to ask the lanes about and takes their answers; how they are asked is the caller's.
 
-use super::judge::Judged;
 use super::recipient::{LaneCulprit, RejectReason};
 use super::recipient_rs::RsPosts;
 use crate::bulletin::{CanonicalSet, Epoch, LaneBulletinEntry, LanePurpose};
@@ -82,7 +81,8 @@ pub enum CodewordVerdict<'a> {
 pub enum NextStep {
     /// Ask every lane for its sum over this set, for [`LanePurpose::Check`].
     Ask(CanonicalSet),
-    /// This client committed to no codeword.
+    /// This client committed to no codeword. Its items of any k lanes are evidence of that
+    /// ([`Evidence::not_a_codeword`](crate::evidence::Evidence::not_a_codeword)).
     Found(ClientId),
 }
 
@@ -189,10 +189,8 @@ fn judged(
     set: &CanonicalSet,
     entries: &[LaneBulletinEntry],
 ) -> Result<Sums, BisectionError> {
-    let Judged { opened, culprits, .. } =
-        posts.judge_lanes(epoch, set, LanePurpose::Check, entries).map_err(BisectionError::Posts)?;
-    let culprits = culprits.into_iter().map(|(lane, fault)| LaneCulprit { lane, fault }).collect();
-    Ok((opened, culprits))
+    let judged = posts.judge_lanes(epoch, set, LanePurpose::Check, entries).map_err(BisectionError::Posts)?;
+    Ok((judged.opened, judged.culprits))
 }
 
 fn is_codeword(code: &RsParams, sums: &BTreeMap<NodeId, Share>) -> bool {

@@ -8,7 +8,7 @@ use super::params::ProtocolParams;
 use super::post_sum::PostFault;
 use super::recipient::RejectReason;
 use super::verify::check_document;
-use crate::bulletin::{Epoch, GroupSum, SignedPost, VerifiedPost, ciphertext_digest};
+use crate::bulletin::{Epoch, GroupSum, SignedGroupClaim, SignedPost, VerifiedPost, ciphertext_digest};
 use crate::cs::Commitment;
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{AggregatorId, ClientId, EpochDigest, SessionId};
@@ -160,21 +160,22 @@ impl Fault for GroupFault {
         }
     }
 
-    /// An aggregator is named only for a false sum, or two, under its own signature. Which posts it was sent, and which
+    /// An aggregator is named only for bytes under its own signature that no honest one signs: a false sum, two, or one for
+    /// this session under another epoch or other parameters, which the session fixes. Which posts it was sent, and which
     /// set it was told, is not its doing.
     fn attribution(&self) -> Attribution {
         match self {
             Self::DoubleSum { aggregator }
             | Self::Malformed { aggregator, .. }
+            | Self::WrongCrs { aggregator }
+            | Self::WrongEpoch { aggregator }
             | Self::WrongSum { aggregator, .. } => Attribution::Aggregator(*aggregator),
             Self::Posts(reason) => reason.attribution(),
             Self::WrongDocument { .. } => Attribution::Caller,
             Self::NotInSet { .. }
             | Self::Signature { .. }
             | Self::UnknownAggregator { .. }
-            | Self::WrongCrs { .. }
             | Self::WrongDeployment
-            | Self::WrongEpoch { .. }
             | Self::WrongPosts { .. }
             | Self::WrongSession { .. } => Attribution::Nobody,
         }
@@ -193,7 +194,7 @@ pub(super) fn check_group_claim(
     statements: &BTreeMap<ClientId, VerifiedPost>,
     group: &GroupSum,
 ) -> Result<(), GroupFault> {
-    check_group_context(params, session, epoch, group)?;
+    check_group_context(params, session, epoch, group.signed())?;
     let aggregator = group.aggregator();
     for (&client, statement) in &group.claim().members {
         match statements.get(&client) {
@@ -207,16 +208,17 @@ pub(super) fn check_group_claim(
     Ok(())
 }
 
-fn check_group_context(
+/// Checks everything but which posts are summed, and the sum.
+pub(crate) fn check_group_context(
     params: &ProtocolParams,
     session: &SessionId,
     epoch: &Epoch,
-    group: &GroupSum,
+    group: &SignedGroupClaim,
 ) -> Result<(), GroupFault> {
     if check_document(params, epoch).is_err() {
         return Err(GroupFault::WrongDocument { expected: *params.epoch(), found: epoch.digest() });
     }
-    let (claim, aggregator) = (group.claim(), group.aggregator());
+    let (claim, aggregator) = (group.claim(), group.claim().aggregator);
     let unknown = GroupFault::UnknownAggregator { aggregator, aggregators: epoch.aggregators().len() };
     let key = epoch.aggregator(aggregator).ok_or(unknown)?;
     group.verify_signature(key).map_err(|source| GroupFault::Signature { aggregator, source })?;
@@ -303,7 +305,7 @@ pub fn verify_group_sum(
     group: &GroupSum,
     source: &mut impl PostSource,
 ) -> Result<(), GroupFault> {
-    check_group_context(params, session, epoch, group)?;
+    check_group_context(params, session, epoch, group.signed())?;
     let aggregator = group.aggregator();
     let posts = |reason| GroupFault::Posts(Box::new(reason));
     let mut members = Vec::new();

@@ -44,7 +44,7 @@ impl SignedSum for ServerBulletinEntry {
     }
 
     fn says_the_same(&self, other: &Self) -> bool {
-        self.claim() == other.claim() && self.opening() == other.opening()
+        Self::says_the_same(self, other)
     }
 
     fn double(server: ServerId) -> VerifyError {
@@ -83,21 +83,29 @@ impl SignedSum for LaneBulletinEntry {
     }
 }
 
+/// A party that lied, what about, and what it signed: two sums if it is their being two.
+#[derive(Debug)]
+pub(super) struct Charged<'e, E: SignedSum> {
+    pub fault: E::Fault,
+    pub first: &'e E,
+    pub second: Option<&'e E>,
+}
+
 /// What verified sums open to, by party, and what was excluded on the way.
 #[derive(Debug)]
-pub(super) struct Judged<E: SignedSum, T> {
+pub(super) struct Judged<'e, E: SignedSum, T> {
     pub opened: BTreeMap<E::Party, T>,
-    pub culprits: BTreeMap<E::Party, E::Fault>,
+    pub culprits: BTreeMap<E::Party, Charged<'e, E>>,
     /// What proves nothing against anybody.
     pub discarded: Vec<E::Fault>,
 }
 
 /// Verifies every entry once, in parallel, and sorts parties into honest and lying. A party that signed two different
 /// sums for one place is a culprit whatever they say.
-pub(super) fn judge<E: SignedSum, T: Send>(
-    entries: &[E],
+pub(super) fn judge<'e, E: SignedSum, T: Send>(
+    entries: &'e [E],
     verify: impl Fn(&E) -> Result<T, E::Fault> + Sync + Send,
-) -> Judged<E, T> {
+) -> Judged<'e, E, T> {
     let verdicts: Vec<_> = entries.par_iter().map(verify).collect();
     let mut judged = Judged { opened: BTreeMap::new(), culprits: BTreeMap::new(), discarded: Vec::new() };
     let mut elsewhere: Vec<(E::Party, E::Fault)> = Vec::new();
@@ -109,7 +117,7 @@ pub(super) fn judge<E: SignedSum, T: Send>(
                 judged.opened.insert(party, opened);
             }
             Err(fault) if fault.attribution() == E::named(party) => {
-                judged.culprits.entry(party).or_insert(fault);
+                judged.culprits.entry(party).or_insert(Charged { fault, first: entry, second: None });
             }
             Err(fault) if E::is_answer(&fault) => elsewhere.push((party, fault)),
             Err(fault) => {
@@ -120,7 +128,8 @@ pub(super) fn judge<E: SignedSum, T: Send>(
         // The signature covers claim and opening, so entries that differ in them are two statements.
         let first = *signed.entry(party).or_insert(entry);
         if !first.says_the_same(entry) {
-            judged.culprits.insert(party, E::double(party));
+            let fault = E::double(party);
+            judged.culprits.insert(party, Charged { fault, first, second: Some(entry) });
         }
     }
     judged.opened.retain(|party, _| !judged.culprits.contains_key(party));

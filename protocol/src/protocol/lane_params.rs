@@ -5,10 +5,13 @@ use crate::bulletin::{LaneBulletinEntry, LaneItem, RsClientBulletinEntry};
 use crate::lattice::{CrsSeed, Lattice};
 use crate::merkle;
 use crate::rs::RsParams;
-use crate::share_commitment::{ShareCommitmentParams, fresh_path_packed_len, lane_post_packed_len};
+use crate::share_commitment::{
+    ShareCommitmentParams, ShareLayout, fresh_path_packed_len, lane_post_packed_len,
+};
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::pack::packed_len;
-use std::sync::Arc;
+use chipmunk::tree::depth;
+use std::sync::{Arc, OnceLock};
 
 /// Any k of n lanes carry a ciphertext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +27,10 @@ pub struct LaneShape {
 pub struct LaneCode {
     shape: LaneShape,
     rs: RsParams,
-    commitment: ShareCommitmentParams,
+    lattice: Arc<Lattice>,
+    seed: CrsSeed,
+    /// Expanded when it is first needed: servers never need it, and nobody does before a length was checked.
+    commitment: OnceLock<ShareCommitmentParams>,
 }
 
 impl LaneCode {
@@ -32,8 +38,7 @@ impl LaneCode {
     pub(super) fn new(lattice: &Arc<Lattice>, seed: &CrsSeed, shape: LaneShape, polys: usize) -> Self {
         let LaneShape { needed, lanes } = shape;
         let rs = RsParams::new(Arc::clone(lattice), needed, lanes, polys);
-        let commitment = ShareCommitmentParams::new(Arc::clone(lattice), seed, lanes, rs.block_polys());
-        Self { shape, rs, commitment }
+        Self { shape, rs, lattice: Arc::clone(lattice), seed: *seed, commitment: OnceLock::new() }
     }
 
     /// k and n.
@@ -46,14 +51,23 @@ impl LaneCode {
         &self.rs
     }
 
-    /// The share commitment.
-    pub const fn commitment(&self) -> &ShareCommitmentParams {
-        &self.commitment
+    /// The share commitment; the first call expands its public parameters.
+    pub fn commitment(&self) -> &ShareCommitmentParams {
+        self.commitment.get_or_init(|| {
+            let lattice = Arc::clone(&self.lattice);
+            ShareCommitmentParams::new(lattice, &self.seed, self.shape.lanes, self.rs.block_polys())
+        })
+    }
+
+    /// The sizes and bounds of a share summed over `clients`. Expands nothing.
+    pub fn summed_layout(&self, clients: u32) -> ShareLayout {
+        let (set, kernels) = (self.lattice.set, self.lattice.kernels());
+        ShareLayout::new(set, self.rs.block_polys(), depth(self.shape.lanes.into()), clients, kernels)
     }
 
     /// Bytes of a lane item's body: packed share and siblings.
     pub fn body_len(&self) -> usize {
-        self.rs.share_len() + self.commitment.path_len()
+        self.rs.share_len() + fresh_path_packed_len(self.lattice.set, self.shape.lanes)
     }
 }
 

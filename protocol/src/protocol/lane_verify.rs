@@ -45,6 +45,16 @@ pub enum LaneVerifyError {
         /// Lanes of the deployment.
         lanes: u16,
     },
+    /// The lane names the set asked for and another number of clients, and that is no set at all.
+    #[error("lane {lane} claims {found} clients for a set of {expected}")]
+    WrongCount {
+        /// The lane.
+        lane: NodeId,
+        /// Clients of the set.
+        expected: u32,
+        /// Clients claimed.
+        found: u32,
+    },
     /// The lane summed under other public parameters.
     #[error("lane {lane} summed under other public parameters")]
     WrongCrs {
@@ -114,6 +124,7 @@ impl Fault for LaneVerifyError {
             Self::LaneOpeningFailed { .. } => "lane_sum_opening",
             Self::Signature { .. } => "lane_sum_signature",
             Self::UnknownLane { .. } => "lane_sum_unknown_lane",
+            Self::WrongCount { .. } => "lane_sum_count",
             Self::WrongCrs { .. } => "lane_sum_crs",
             Self::WrongDeployment => "lane_sum_deployment",
             Self::WrongEpoch { .. } => "lane_sum_epoch",
@@ -132,6 +143,7 @@ impl Fault for LaneVerifyError {
         match self {
             Self::DoubleSum { lane }
             | Self::LaneOpeningFailed { lane, .. }
+            | Self::WrongCount { lane, .. }
             | Self::WrongCrs { lane }
             | Self::WrongEpoch { lane } => Attribution::Lane(*lane),
             Self::WrongDocument { .. } => Attribution::Caller,
@@ -193,8 +205,12 @@ pub fn verify_lane_sum(
         return Err(LaneVerifyError::WrongEpoch { lane });
     } else if claim.crs != *params.crs_digest() {
         return Err(LaneVerifyError::WrongCrs { lane });
-    } else if claim.set != set.digest() || claim.clients != set.count() {
+    } else if (claim.set, claim.clients) != (set.digest(), set.count()) {
         let (expected, found) = (set.count(), claim.clients);
+        // The digest fixes the number, whatever log the lane was shown.
+        if claim.set == set.digest() {
+            return Err(LaneVerifyError::WrongCount { lane, expected, found });
+        }
         return Err(LaneVerifyError::WrongSet { lane, purpose, expected, found });
     } else if claim.posts != *posts {
         return Err(LaneVerifyError::WrongPosts { lane, purpose });

@@ -19,6 +19,7 @@ mod post_sum;
 mod recipient;
 mod recipient_aggregated;
 mod recipient_rs;
+mod recovery;
 mod server;
 mod verify;
 
@@ -34,6 +35,7 @@ pub use complaint::{
     AnswerFault, CheckedFault, CheckedSet, Exclusion, NoComplaint, compare_checked, complain, set_rule,
     verify_answer, verify_checked, verify_complaint,
 };
+pub(crate) use group::check_group_context;
 pub use group::{GroupFault, PostSource, SumPart, verify_group_sum};
 pub use lane::{ItemSource, LaneIdentity, LaneRound, LaneRoundError, run_rs_node_round};
 pub use lane_item::{ItemFault, RebuildError, VerifiedItem, rebuild_item, verify_item};

@@ -250,7 +250,8 @@ impl ProtocolParams {
         Self::build(deployment, dimensions, Mode::Erasure, Some(lanes))
     }
 
-    fn build(
+    /// Rounds of any mode and shape. `lanes` belong to erasure mode alone, and are of a shape that exists.
+    pub(crate) fn build(
         deployment: Deployment,
         dimensions: Dimensions,
         mode: Mode,
@@ -309,6 +310,11 @@ impl ProtocolParams {
             .min(set.max_clients_by_digits())
             .min(set.max_clients_by_key_bridge())
             .min(max_clients_by_noise(set, polys, dimensions.plaintext))
+    }
+
+    /// Servers, threshold, polynomials and plaintext modulus.
+    pub const fn dimensions(&self) -> Dimensions {
+        self.dimensions
     }
 
     /// The deployment's id.

@@ -2,12 +2,14 @@
 //!
 //! Posts are checked, digested and added block by block, while a block is in the cache. A post that is still on its way
 //! is an [`IncomingPost`]: refused at its head if that is wrong, added as its bytes come, and taken off again if they
-//! turn out not to be those that its client signed. Never two at once, so memory does not grow with the clients.
+//! turn out not to be those that its client signed. Never two at once, so of the clients only the
+//! heads of their posts stay in memory.
 
 use super::params::ProtocolParams;
 use crate::bulletin::{
     CanonicalSet, PostHead, PostView, StatementError, VerifiedPost, ciphertext_digest, posts_digest,
 };
+use crate::cs::Commitment;
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{CiphertextDigest, ClientId, PostsDigest, SessionId};
 use crate::kahe::{CiphertextSum, KaheError};
@@ -111,6 +113,8 @@ pub struct PostSum<'a> {
     ciphertexts: CiphertextSum,
     roots: Poly<Hvc, Coeff>,
     added: BTreeMap<ClientId, VerifiedPost>,
+    /// The commitments of those posts: evidence against a server is made of them.
+    commitments: BTreeMap<ClientId, Commitment>,
     /// Memory of the post on its way, kept from one to the next.
     buffer: Vec<u8>,
 }
@@ -125,6 +129,7 @@ impl<'a> PostSum<'a> {
             ciphertexts: CiphertextSum::new(params.kahe()),
             roots: Poly::zero(),
             added: BTreeMap::new(),
+            commitments: BTreeMap::new(),
             buffer: Vec::new(),
         }
     }
@@ -191,6 +196,7 @@ impl<'a> PostSum<'a> {
             Ok(()) => {
                 self.params.lattice().hvc.add_assign(&mut self.roots, head.commitment.root());
                 self.added.insert(client, verified.clone());
+                self.commitments.insert(client, head.commitment.clone());
             }
             Err(_) => self.ciphertexts.take_off(polys, ciphertext),
         }
@@ -232,6 +238,11 @@ impl<'a> PostSum<'a> {
         &self.added
     }
 
+    /// The commitments whose sum [`roots`](Self::roots) is, in the order of the clients.
+    pub(super) fn commitments(&self) -> impl Iterator<Item = &Commitment> {
+        self.commitments.values()
+    }
+
     /// Takes a post off again, from the bytes that it was added from.
     ///
     /// # Errors
@@ -251,6 +262,7 @@ impl<'a> PostSum<'a> {
         self.ciphertexts.subtract(ciphertext);
         self.params.lattice().hvc.sub_assign(&mut self.roots, head.commitment.root());
         self.added.remove(&client);
+        self.commitments.remove(&client);
         Ok(())
     }
 

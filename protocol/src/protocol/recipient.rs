@@ -4,22 +4,23 @@
 //! Posts are added one at a time, so memory does not grow with the number of clients. Every rejection is a value with
 //! its reason; a server is a culprit only for bytes under its own signature.
 
-use super::judge::{Judged, judge};
 use super::lane_verify::LaneVerifyError;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
 use super::post_sum::{PostFault, PostSum};
-use super::verify::{Phase, VerifyError, check_document, verify_server_sum};
+use super::recovery::{Place, Totals, open_sum};
+use super::verify::{Phase, VerifyError, check_document};
 use crate::bulletin::{CanonicalSet, ClientBulletinEntry, Epoch, ServerBulletinEntry};
+use crate::cs::Commitment;
+use crate::evidence::Evidence;
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{AggregatorId, ClientId, NodeId, PostsDigest, ServerId, SessionId};
-use crate::kahe::{CiphertextSum, KaheError, SummedKey};
+use crate::kahe::{CiphertextSum, KaheError};
 use crate::plaintext::PlainPoly;
 use crate::rs::RsError;
 use crate::sig::VerifyingKey;
 use crate::sss::ShareError;
-use chipmunk::ring::{Coeff, Cs, Hvc, Poly};
-use std::collections::BTreeMap;
+use chipmunk::ring::{Coeff, Hvc, Poly};
 
 /// A server that lied, and what about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub struct Culprit {
     pub server: ServerId,
     /// What it signed that is false.
     pub fault: VerifyError,
+    /// What convicts it before everybody. Missing for `WrongCrs` and `WrongEpoch`, as only the log tells which parameters
+    /// and epoch the session has, and where a post that it takes is not at hand any more.
+    pub evidence: Option<Box<Evidence>>,
 }
 
 /// A lane that lied, and what about.
@@ -37,6 +41,9 @@ pub struct LaneCulprit {
     pub lane: NodeId,
     /// What it signed that is false.
     pub fault: LaneVerifyError,
+    /// What convicts it before everybody. Missing for `WrongCrs` and `WrongEpoch`: only the log tells which parameters
+    /// and epoch the session has.
+    pub evidence: Option<Box<Evidence>>,
 }
 
 /// A recovered round.
@@ -119,14 +126,12 @@ pub enum RejectReason {
         second: AggregatorId,
     },
     /// Too few lanes are left after exclusion.
-    #[error("{remaining} lane sums are left where {need} are needed; {} lanes lied", culprits.len())]
+    #[error("{remaining} lane sums are left where {need} are needed")]
     LanesExhausted {
         /// Valid sums.
         remaining: usize,
         /// k.
         need: u16,
-        /// The lanes excluded for a false sum.
-        culprits: Vec<LaneCulprit>,
     },
     /// The round has no lanes.
     #[error("the round has no lanes")]
@@ -159,6 +164,19 @@ pub enum RejectReason {
         need: u16,
         /// The servers excluded for a false sum.
         culprits: Vec<Culprit>,
+        /// Entries that prove nothing against anybody.
+        discarded: Vec<VerifyError>,
+    },
+    /// Another reason, after servers were excluded or entries set aside.
+    #[error("the sums of the servers that are left do not help; {} servers lied", culprits.len())]
+    WithFaults {
+        /// The servers excluded for a false sum.
+        culprits: Vec<Culprit>,
+        /// Entries that prove nothing against anybody.
+        discarded: Vec<VerifyError>,
+        /// The reason.
+        #[source]
+        reason: Box<RejectReason>,
     },
 }
 
@@ -202,6 +220,7 @@ impl Fault for RejectReason {
             Self::PostMissing { .. } => "post_missing",
             Self::Shares(error) => error.code(),
             Self::SharesExhausted { .. } => "shares_exhausted",
+            Self::WithFaults { reason, .. } => reason.code(),
         }
     }
 
@@ -213,6 +232,7 @@ impl Fault for RejectReason {
             Self::Post(fault) => fault.attribution(),
             Self::Shares(error) => error.attribution(),
             Self::NoLanes => Attribution::Caller,
+            Self::WithFaults { reason, .. } => reason.attribution(),
             // The culprits are in the value; more parties than one may be named there.
             Self::GroupGap { .. }
             | Self::GroupOverlap { .. }
@@ -226,6 +246,7 @@ impl Fault for RejectReason {
     fn retry(&self) -> Retry {
         match self {
             Self::Post(fault) => fault.retry(),
+            Self::WithFaults { reason, .. } => reason.retry(),
             Self::GroupGap { .. }
             | Self::LanesExhausted { .. }
             | Self::PostMissing { .. }
@@ -233,51 +254,6 @@ impl Fault for RejectReason {
             _ => Retry::Never,
         }
     }
-}
-
-/// What the servers' sums of one canonical set are judged against.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub params: &'a ProtocolParams,
-    pub session: &'a SessionId,
-    pub epoch: &'a Epoch,
-    pub canonical: &'a CanonicalSet,
-    pub posts: &'a PostsDigest,
-    pub roots: &'a Poly<Hvc, Coeff>,
-}
-
-/// The summed key that the verified shares give.
-pub(super) fn summed_key(
-    params: &ProtocolParams,
-    shares: &BTreeMap<ServerId, Poly<Cs, Coeff>>,
-) -> Result<SummedKey, RejectReason> {
-    let samples: Vec<_> = shares.iter().map(|(server, share)| (*server, share)).collect();
-    let key = params.sharing().recover(params.lattice().cs(), &samples).map_err(RejectReason::Shares)?;
-    Ok(SummedKey::from_cs(params.lattice(), &key))
-}
-
-/// Verifies the servers' sums, excludes those that lie, and opens the summed ciphertext with what is left: at least t,
-/// those beyond t as a check.
-pub(super) fn open_sum(
-    place: Place<'_>,
-    ciphertexts: &CiphertextSum,
-    entries: &[ServerBulletinEntry],
-    observe: &mut dyn FnMut(Phase),
-) -> Result<Recovered, RejectReason> {
-    let Place { params, session, epoch, canonical, posts, roots } = place;
-    let Judged { opened: shares, culprits, discarded } =
-        judge(entries, |entry| verify_server_sum(params, session, epoch, canonical, posts, roots, entry));
-    observe(Phase::VerifyOpenings);
-    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
-    let need = params.threshold();
-    if shares.len() < usize::from(need) {
-        return Err(RejectReason::SharesExhausted { remaining: shares.len(), need, culprits });
-    }
-    let key = summed_key(params, &shares)?;
-    observe(Phase::Interpolate);
-    let plaintext = params.kahe().decrypt(ciphertexts, &key).map_err(RejectReason::Noise)?;
-    observe(Phase::Decrypt);
-    Ok(Recovered { canonical: canonical.clone(), plaintext, culprits, discarded })
 }
 
 /// Refuses a document of another epoch than the parameters': every entry would be refused for it.
@@ -290,11 +266,27 @@ pub(super) fn within_bounds(params: &ProtocolParams, canonical: &CanonicalSet) -
     policy.admit(params).map(|_| ())
 }
 
-fn complete<'a>(posts: &PostSum<'a>) -> Result<&'a CanonicalSet, RejectReason> {
-    within_bounds(posts.params(), posts.canonical())?;
-    match posts.missing() {
-        Some(client) => Err(RejectReason::PostMissing { client }),
-        None => Ok(posts.canonical()),
+/// The totals of a direct round: every post is here.
+struct DirectTotals<'s, 'a> {
+    posts: &'s PostSum<'a>,
+    digest: PostsDigest,
+}
+
+impl Totals for DirectTotals<'_, '_> {
+    fn roots(&self) -> &Poly<Hvc, Coeff> {
+        self.posts.roots()
+    }
+
+    fn posts(&self) -> PostsDigest {
+        self.digest
+    }
+
+    fn ciphertexts(&self) -> &CiphertextSum {
+        self.posts.ciphertexts()
+    }
+
+    fn commitments(&mut self) -> Option<Vec<Commitment>> {
+        Some(self.posts.commitments().cloned().collect())
     }
 }
 
@@ -314,11 +306,15 @@ pub fn decrypt_aggregate(
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
     }
     check_epoch(posts.params(), epoch)?;
-    let canonical = complete(posts).map_err(RecipientError::Rejected)?;
-    let (params, session, roots) = (posts.params(), posts.session(), posts.roots());
-    let digest = posts.digest();
-    let place = Place { params, session, epoch, canonical, posts: &digest, roots };
-    open_sum(place, posts.ciphertexts(), entries, observe).map_err(RecipientError::Rejected)
+    let rejected = RecipientError::Rejected;
+    within_bounds(posts.params(), posts.canonical()).map_err(rejected)?;
+    if let Some(client) = posts.missing() {
+        return Err(rejected(RejectReason::PostMissing { client }));
+    }
+    let (params, session, canonical) = (posts.params(), posts.session(), posts.canonical());
+    let place = Place { params, session, epoch, canonical };
+    let mut totals = DirectTotals { posts, digest: posts.digest() };
+    open_sum(place, &mut totals, entries, observe).map(|opened| opened.recovered).map_err(rejected)
 }
 
 /// One attempt over a named canonical set: every post and every entry must be good.
@@ -352,21 +348,21 @@ pub fn aggregate_and_decrypt_timed(
     let posts = sum_posts(params, session, canonical, posts).map_err(RecipientError::Rejected)?;
     observe(Phase::SumPosts);
     let recovered = decrypt_aggregate(&posts, epoch, entries, observe);
-    let excluded = |recovered: &Recovered| {
-        let culprit = recovered.culprits.first().map(|culprit| culprit.fault.clone());
-        culprit.or_else(|| recovered.discarded.first().cloned())
+    let first = |culprits: &[Culprit], discarded: &[VerifyError]| {
+        let culprit = culprits.first().map(|culprit| culprit.fault.clone());
+        culprit.or_else(|| discarded.first().cloned())
     };
-    match recovered {
-        Ok(recovered) => match excluded(&recovered) {
-            Some(fault) => Err(RecipientError::Rejected(RejectReason::Entry(fault))),
-            None => Ok(recovered.plaintext),
-        },
-        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. }))
-            if !culprits.is_empty() =>
-        {
-            Err(RecipientError::Rejected(RejectReason::Entry(culprits[0].fault.clone())))
+    let excluded = match &recovered {
+        Ok(recovered) => first(&recovered.culprits, &recovered.discarded),
+        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. })) => first(culprits, &[]),
+        Err(RecipientError::Rejected(RejectReason::WithFaults { culprits, discarded, .. })) => {
+            first(culprits, discarded)
         }
-        Err(error) => Err(error),
+        Err(_) => None,
+    };
+    match excluded {
+        Some(fault) => Err(RecipientError::Rejected(RejectReason::Entry(fault))),
+        None => recovered.map(|recovered| recovered.plaintext),
     }
 }
 

@@ -8,14 +8,16 @@
 use super::group::{
     GroupFault, PostSource, SumPart, check_group_claim, checked_statement, is_sum, sum_ciphertexts, sum_roots,
 };
-use super::judge::{Judged, judge};
+use super::lane_verify::LaneVerifyError;
 use super::params::ProtocolParams;
 use super::policy::SetPolicy;
-use super::recipient::{Culprit, RecipientError, Recovered, RejectReason, check_epoch, summed_key};
-use super::verify::{VerifyError, verify_server_sum};
+use super::recipient::{LaneCulprit, RecipientError, Recovered, RejectReason, check_epoch};
+use super::recovery::{Opened, Place, Totals, open_sum};
 use crate::bulletin::{CanonicalSet, Epoch, GroupSum, ServerBulletinEntry, VerifiedPost, posts_digest};
+use crate::cs::Commitment;
+use crate::evidence::Evidence;
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{AggregatorId, ClientId, ServerId, SessionId};
+use crate::ids::{AggregatorId, ClientId, PostsDigest, ServerId, SessionId};
 use crate::kahe::{CiphertextSum, KaheError};
 use chipmunk::ring::{Coeff, Hvc, Poly};
 use std::collections::BTreeMap;
@@ -37,6 +39,9 @@ pub struct AggregatorCulprit {
     pub aggregator: AggregatorId,
     /// What it signed that is false.
     pub fault: GroupFault,
+    /// What convicts it before everybody. Missing for `WrongCrs` and `WrongEpoch`, as only the log tells which parameters
+    /// and epoch the session has, and if the posts that it takes are not at hand any more.
+    pub evidence: Option<Box<Evidence>>,
 }
 
 /// A recovered aggregated round.
@@ -54,9 +59,10 @@ pub struct RecoveredAggregated {
     pub unjudged: Vec<ServerId>,
 }
 
-/// An aggregated round was not recovered.
+/// A round was not recovered through its lanes or aggregators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the aggregated round was not recovered; {} aggregators lied", aggregators.len())]
+#[error("the round was not recovered; {} aggregators and {} lanes lied", aggregators.len(), lanes.len())]
+#[non_exhaustive]
 pub struct NotRecovered {
     /// Why.
     #[source]
@@ -65,6 +71,17 @@ pub struct NotRecovered {
     pub aggregators: Vec<AggregatorCulprit>,
     /// Group sums that prove nothing against anybody.
     pub discarded: Vec<GroupFault>,
+    /// Lanes whose signed sums were false, as far as it was found out.
+    pub lanes: Vec<LaneCulprit>,
+    /// Lanes' sums that prove nothing against anybody.
+    pub lanes_discarded: Vec<LaneVerifyError>,
+}
+
+impl From<RecipientError> for NotRecovered {
+    fn from(reason: RecipientError) -> Self {
+        let (aggregators, discarded) = (Vec::new(), Vec::new());
+        Self { reason, aggregators, discarded, lanes: Vec::new(), lanes_discarded: Vec::new() }
+    }
 }
 
 impl Fault for NotRecovered {
@@ -72,7 +89,7 @@ impl Fault for NotRecovered {
         self.reason.code()
     }
 
-    /// That of the reason: the aggregators that lied are in the value, and there may be several.
+    /// That of the reason: the parties that lied are in the value, and there may be several.
     fn attribution(&self) -> Attribution {
         self.reason.attribution()
     }
@@ -91,41 +108,65 @@ struct Group<'g> {
 }
 
 /// The totals of a round, and what was found out about the groups on the way.
-struct Totals<'g, 'a, S> {
+struct GroupTotals<'g, 'a, S> {
     params: &'a ProtocolParams,
+    epoch: &'a Epoch,
     statements: BTreeMap<ClientId, VerifiedPost>,
     source: &'a mut S,
     groups: Vec<Group<'g>>,
     roots: Poly<Hvc, Coeff>,
     ciphertexts: CiphertextSum,
-    culprits: BTreeMap<AggregatorId, GroupFault>,
+    culprits: BTreeMap<AggregatorId, AggregatorCulprit>,
     discarded: Vec<GroupFault>,
 }
 
-impl<'g, S: PostSource> Totals<'g, '_, S> {
+impl<'g, S: PostSource> GroupTotals<'g, '_, S> {
     /// Sorts the sums into groups that count and such that do not, and finds aggregators that signed two sums of the same
     /// posts: those groups stay, to be added from their posts.
-    fn admit(&mut self, session: &SessionId, epoch: &Epoch, sums: &'g [GroupSum]) {
+    fn admit(&mut self, session: &SessionId, sums: &'g [GroupSum]) {
         let mut doubled = Vec::new();
         for sum in sums {
-            if let Err(fault) = check_group_claim(self.params, session, epoch, &self.statements, sum) {
-                self.discarded.push(fault);
+            if let Err(fault) = check_group_claim(self.params, session, self.epoch, &self.statements, sum) {
+                let aggregator = sum.aggregator();
+                if fault.attribution() == Attribution::Aggregator(aggregator) {
+                    // Its other groups, if it has any, are added from their posts.
+                    self.convict(fault, aggregator, None);
+                } else {
+                    self.discarded.push(fault);
+                }
                 continue;
             }
             match self.groups.iter().position(|group| group.sum.claim() == sum.claim()) {
-                Some(first) if !self.groups[first].sum.says_the_same(sum) => doubled.push(first),
+                Some(first) if !self.groups[first].sum.says_the_same(sum) => doubled.push((first, sum)),
                 Some(_) => {}
                 None => self.groups.push(Group { sum, root_known: false, ciphertext_known: false }),
             }
         }
-        for group in doubled {
-            let aggregator = self.groups[group].sum.aggregator();
-            self.convict(group, GroupFault::DoubleSum { aggregator });
+        for (group, second) in doubled {
+            let first = self.groups[group].sum;
+            let aggregator = first.aggregator();
+            let evidence = Evidence::double_group_sum(self.params, self.epoch, [first, second]);
+            self.convict(GroupFault::DoubleSum { aggregator }, aggregator, Some(evidence));
         }
     }
 
-    fn convict(&mut self, group: usize, fault: GroupFault) {
-        self.culprits.entry(self.groups[group].sum.aggregator()).or_insert(fault);
+    fn convict(&mut self, fault: GroupFault, aggregator: AggregatorId, evidence: Option<Evidence>) {
+        let params = self.params;
+        self.culprits.entry(aggregator).or_insert_with(|| {
+            let party = Attribution::Aggregator(aggregator);
+            let evidence = evidence.and_then(|evidence| evidence.if_it_convicts(params, party));
+            AggregatorCulprit { aggregator, fault, evidence }
+        });
+    }
+
+    /// Convicts the aggregator of a group of a false sum, once.
+    fn convict_of_sum(&mut self, group: usize, part: SumPart, fault: GroupFault) {
+        let sum = self.groups[group].sum;
+        let aggregator = sum.aggregator();
+        if !self.culprits.contains_key(&aggregator) {
+            let evidence = Evidence::bad_group(self.params, self.epoch, sum, part, self.source).ok();
+            self.convict(fault, aggregator, evidence);
+        }
     }
 
     fn partition(&self, canonical: &CanonicalSet) -> Result<(), RejectReason> {
@@ -153,7 +194,8 @@ impl<'g, S: PostSource> Totals<'g, '_, S> {
                 if !matches!(source, KaheError::Malformed { .. }) {
                     return Err(RejectReason::Noise(source));
                 }
-                self.convict(at, GroupFault::Malformed { aggregator: sum.aggregator(), source });
+                let fault = GroupFault::Malformed { aggregator: sum.aggregator(), source };
+                self.convict_of_sum(at, SumPart::Ciphertext, fault);
                 from_posts = true;
             }
             if from_posts {
@@ -167,6 +209,41 @@ impl<'g, S: PostSource> Totals<'g, '_, S> {
             }
         }
         Ok(())
+    }
+
+    fn confirm_ciphertext(&mut self, at: usize) -> Result<bool, RejectReason> {
+        if self.groups[at].ciphertext_known {
+            return Ok(false);
+        }
+        let sum = self.groups[at].sum;
+        let ciphertexts = sum_ciphertexts(self.params, members(&self.statements, sum), self.source)?;
+        self.groups[at].ciphertext_known = true;
+        let changed = !is_sum(self.params, sum, &ciphertexts);
+        if changed {
+            self.ciphertexts.subtract(sum.ciphertext());
+            self.ciphertexts.absorb(&ciphertexts);
+            let (aggregator, part) = (sum.aggregator(), SumPart::Ciphertext);
+            self.convict_of_sum(at, part, GroupFault::WrongSum { aggregator, part });
+        }
+        Ok(changed)
+    }
+}
+
+impl<S: PostSource> Totals for GroupTotals<'_, '_, S> {
+    fn roots(&self) -> &Poly<Hvc, Coeff> {
+        &self.roots
+    }
+
+    fn posts(&self) -> PostsDigest {
+        posts_digest(self.statements.iter().map(|(client, post)| (client, post.root())))
+    }
+
+    fn ciphertexts(&self) -> &CiphertextSum {
+        &self.ciphertexts
+    }
+
+    fn commitments(&mut self) -> Option<Vec<Commitment>> {
+        self.statements.keys().map(|client| self.source.commitment(*client)).collect()
     }
 
     /// Holds every group's root against the roots that its members signed. Returns whether the total has changed.
@@ -184,7 +261,8 @@ impl<'g, S: PostSource> Totals<'g, '_, S> {
                 hvc.sub_assign(&mut self.roots, sum.root().root());
                 hvc.add_assign(&mut self.roots, &roots);
                 changed = true;
-                self.convict(at, GroupFault::WrongSum { aggregator: sum.aggregator(), part: SumPart::Root });
+                let (aggregator, part) = (sum.aggregator(), SumPart::Root);
+                self.convict_of_sum(at, part, GroupFault::WrongSum { aggregator, part });
                 // Nothing else that it says is taken for true either.
                 self.confirm_ciphertext(at)?;
             }
@@ -197,23 +275,6 @@ impl<'g, S: PostSource> Totals<'g, '_, S> {
         let mut changed = false;
         for at in 0..self.groups.len() {
             changed |= self.confirm_ciphertext(at)?;
-        }
-        Ok(changed)
-    }
-
-    fn confirm_ciphertext(&mut self, at: usize) -> Result<bool, RejectReason> {
-        if self.groups[at].ciphertext_known {
-            return Ok(false);
-        }
-        let sum = self.groups[at].sum;
-        let ciphertexts = sum_ciphertexts(self.params, members(&self.statements, sum), self.source)?;
-        self.groups[at].ciphertext_known = true;
-        let changed = !is_sum(self.params, sum, &ciphertexts);
-        if changed {
-            self.ciphertexts.subtract(sum.ciphertext());
-            self.ciphertexts.absorb(&ciphertexts);
-            let part = SumPart::Ciphertext;
-            self.convict(at, GroupFault::WrongSum { aggregator: sum.aggregator(), part });
         }
         Ok(changed)
     }
@@ -241,8 +302,9 @@ pub fn recover_aggregated(
     entries: &[ServerBulletinEntry],
     audit: Audit,
 ) -> Result<RecoveredAggregated, NotRecovered> {
-    let mut totals = Totals {
+    let mut totals = GroupTotals {
         params,
+        epoch,
         statements: BTreeMap::new(),
         source,
         groups: Vec::new(),
@@ -251,26 +313,26 @@ pub fn recover_aggregated(
         culprits: BTreeMap::new(),
         discarded: Vec::new(),
     };
-    let outcome = run(&mut totals, session, epoch, policy, groups, entries, audit);
-    let Totals { culprits, discarded, .. } = totals;
-    let aggregators =
-        culprits.into_iter().map(|(aggregator, fault)| AggregatorCulprit { aggregator, fault }).collect();
+    let outcome = run(&mut totals, session, policy, groups, entries, audit);
+    let GroupTotals { culprits, discarded, .. } = totals;
+    let aggregators = culprits.into_values().collect();
     match outcome {
-        Ok((recovered, unjudged)) => Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged }),
-        Err(reason) => Err(NotRecovered { reason, aggregators, discarded }),
+        Ok(Opened { recovered, unjudged }) => {
+            Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged })
+        }
+        Err(reason) => Err(NotRecovered { aggregators, discarded, ..reason.into() }),
     }
 }
 
 fn run<'g>(
-    totals: &mut Totals<'g, '_, impl PostSource>,
+    totals: &mut GroupTotals<'g, '_, impl PostSource>,
     session: &SessionId,
-    epoch: &Epoch,
     policy: &SetPolicy,
     sums: &'g [GroupSum],
     entries: &[ServerBulletinEntry],
     audit: Audit,
-) -> Result<(Recovered, Vec<ServerId>), RecipientError> {
-    let (params, need) = (totals.params, totals.params.threshold());
+) -> Result<Opened, RecipientError> {
+    let (params, epoch, need) = (totals.params, totals.epoch, totals.params.threshold());
     let canonical = policy.admit(params).map_err(RecipientError::Rejected)?;
     if entries.len() < usize::from(need) {
         return Err(RecipientError::BelowShareThreshold { have: entries.len(), need });
@@ -281,61 +343,13 @@ fn run<'g>(
             checked_statement(params, session, client, totals.source).map_err(RecipientError::Rejected)?;
         totals.statements.insert(client, post);
     }
-    totals.admit(session, epoch, sums);
+    totals.admit(session, sums);
     totals.partition(canonical).map_err(RecipientError::Rejected)?;
     totals.add_up().map_err(RecipientError::Rejected)?;
     if audit == Audit::Always {
         totals.confirm_roots().map_err(RecipientError::Rejected)?;
         totals.confirm_ciphertexts().map_err(RecipientError::Rejected)?;
     }
-    open(totals, session, epoch, canonical, entries).map_err(RecipientError::Rejected)
-}
-
-/// Judges the servers against the total of the roots, and decrypts the total of the ciphertexts.
-fn open(
-    totals: &mut Totals<'_, '_, impl PostSource>,
-    session: &SessionId,
-    epoch: &Epoch,
-    canonical: &CanonicalSet,
-    entries: &[ServerBulletinEntry],
-) -> Result<(Recovered, Vec<ServerId>), RejectReason> {
-    let (params, need) = (totals.params, usize::from(totals.params.threshold()));
-    let digest = posts_digest(totals.statements.iter().map(|(client, post)| (client, post.root())));
-    let judged = |roots: &Poly<Hvc, Coeff>| {
-        judge(entries, |entry| verify_server_sum(params, session, epoch, canonical, &digest, roots, entry))
-    };
-    let misopened = |fault: &VerifyError| matches!(fault, VerifyError::InvalidServerOpening { .. });
-    let mut verdict = judged(&totals.roots);
-    let (mut unjudged, before) = (Vec::new(), totals.roots.clone());
-    if verdict.culprits.values().any(misopened) {
-        // Some server or some aggregator: what the clients signed decides.
-        match totals.confirm_roots() {
-            Ok(true) => verdict = judged(&totals.roots),
-            Ok(false) => {}
-            Err(_) if verdict.opened.len() >= need && totals.roots == before => {
-                // Fewer than t servers are corrupt, so one of those whose openings verify is honest, and the total is
-                // right whatever the groups are.
-                unjudged.extend(verdict.culprits.iter().filter(|(_, f)| misopened(f)).map(|(s, _)| *s));
-                verdict.culprits.retain(|_, fault| !misopened(fault));
-            }
-            Err(reason) => return Err(reason),
-        }
-    }
-    let Judged { opened: shares, culprits, discarded } = verdict;
-    let culprits = culprits.into_iter().map(|(server, fault)| Culprit { server, fault }).collect();
-    if shares.len() < need {
-        let (remaining, need) = (shares.len(), params.threshold());
-        return Err(RejectReason::SharesExhausted { remaining, need, culprits });
-    }
-    let key = summed_key(params, &shares)?;
-    let plaintext = match params.kahe().decrypt(&totals.ciphertexts, &key) {
-        Ok(plaintext) => plaintext,
-        Err(overflow) => {
-            if !totals.confirm_ciphertexts()? {
-                return Err(RejectReason::Noise(overflow));
-            }
-            params.kahe().decrypt(&totals.ciphertexts, &key).map_err(RejectReason::Noise)?
-        }
-    };
-    Ok((Recovered { canonical: canonical.clone(), plaintext, culprits, discarded }, unjudged))
+    let place = Place { params, session, epoch, canonical };
+    open_sum(place, totals, entries, &mut |_| {}).map_err(RecipientError::Rejected)
 }

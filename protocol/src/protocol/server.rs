@@ -361,18 +361,18 @@ pub fn unseal_opening(
     envelope: &Envelope,
 ) -> Result<(FreshOpening, VerifiedOpening), EnvelopeFault> {
     let mut memory = OpeningMemory::new(params.cs());
-    let opening = unseal_in(identity, params, post, envelope, &mut memory)?;
+    let (opening, _) = unseal_in(identity, params, post, envelope, &mut memory)?;
     Ok((opening, memory.into_opening()))
 }
 
-/// [`unseal_opening`] that leaves the verified opening in `memory`.
-fn unseal_in(
+/// [`unseal_opening`] with the verified opening in `memory`.
+fn unseal_in<'m>(
     identity: &ServerIdentity,
     params: &ProtocolParams,
     post: &VerifiedPost,
     envelope: &Envelope,
-    memory: &mut OpeningMemory,
-) -> Result<FreshOpening, EnvelopeFault> {
+    memory: &'m mut OpeningMemory,
+) -> Result<(FreshOpening, &'m VerifiedOpening), EnvelopeFault> {
     if identity.epoch != *params.epoch() {
         return Err(EnvelopeFault::WrongEpoch { server: identity.id });
     }
@@ -409,11 +409,11 @@ fn unseal_in(
         .map_err(|source| blame(EnvelopeFault::Unopenable { client, source }))?;
     let opening = FreshOpening::from_bytes_with(params.cs(), &bytes)
         .map_err(|source| blame(EnvelopeFault::MalformedOpening { client, source }))?;
-    params
+    let verified = params
         .cs()
         .verify_fresh_in(identity.id.0, &opening, post.root(), memory)
         .map_err(|source| blame(EnvelopeFault::BadOpening { client, source }))?;
-    Ok(opening)
+    Ok((opening, verified))
 }
 
 /// [`unseal_opening`] for many clients, in parallel; results in the order given.
@@ -456,8 +456,8 @@ impl ServerRound {
     /// As [`unseal_opening`], and `AlreadyReceived`, `Closed` or `WrongSession`. The sum is then unchanged.
     pub fn receive(&mut self, post: &VerifiedPost, envelope: &Envelope) -> Result<(), EnvelopeFault> {
         self.expect(post)?;
-        let opening = unseal_in(&self.identity, &self.params, post, envelope, &mut self.memory)?;
-        self.sum.add(self.memory.opening());
+        let (opening, verified) = unseal_in(&self.identity, &self.params, post, envelope, &mut self.memory)?;
+        self.sum.add(verified);
         self.received.insert(post.client(), (opening, *post.root()));
         Ok(())
     }

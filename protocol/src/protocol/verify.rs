@@ -70,6 +70,16 @@ pub enum VerifyError {
         /// The document's digest.
         found: EpochDigest,
     },
+    /// The server names the canonical set and another number of clients, and that is no set at all.
+    #[error("server {server} claims {found} clients for a set of {expected}")]
+    WrongCount {
+        /// The server.
+        server: ServerId,
+        /// Clients of the set.
+        expected: u32,
+        /// Clients claimed.
+        found: u32,
+    },
     /// The server signed other public parameters for this session.
     #[error("server {server} summed under other public parameters")]
     WrongCrs {
@@ -118,6 +128,7 @@ impl Fault for VerifyError {
             Self::InvalidServerOpening { .. } => "sum_invalid_opening",
             Self::Signature { .. } => "sum_signature",
             Self::UnknownServer { .. } => "sum_unknown_server",
+            Self::WrongCount { .. } => "sum_count",
             Self::WrongCrs { .. } => "sum_crs",
             Self::WrongDeployment => "sum_deployment",
             Self::WrongDocument { .. } => "sum_document",
@@ -135,6 +146,7 @@ impl Fault for VerifyError {
         match self {
             Self::DoubleSum { server }
             | Self::InvalidServerOpening { server, .. }
+            | Self::WrongCount { server, .. }
             | Self::WrongCrs { server }
             | Self::WrongEpoch { server } => Attribution::Server(*server),
             Self::WrongDocument { .. } => Attribution::Caller,
@@ -179,9 +191,14 @@ pub(super) fn check_claim(
         Err(VerifyError::WrongEpoch { server })
     } else if claim.crs != *params.crs_digest() {
         Err(VerifyError::WrongCrs { server })
-    } else if claim.set != canonical.digest() || claim.clients != canonical.count() {
+    } else if (claim.set, claim.clients) != (canonical.digest(), canonical.count()) {
         let (expected, found) = (canonical.count(), claim.clients);
-        Err(VerifyError::WrongSet { server, expected, found })
+        // The digest fixes the number, whatever log the server was shown.
+        if claim.set == canonical.digest() {
+            Err(VerifyError::WrongCount { server, expected, found })
+        } else {
+            Err(VerifyError::WrongSet { server, expected, found })
+        }
     } else if claim.posts != *posts {
         Err(VerifyError::WrongPosts { server })
     } else {

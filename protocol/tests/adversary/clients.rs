@@ -1,5 +1,6 @@
 //! Lies of a client: named where its own signature proves it, nobody named where nothing does.
 
+use super::matrix::{Lie, Seen};
 use super::{CHEAT, LIAR, NET, NOBODY, SCENE, Scene, findings};
 use panetiere::bulletin::Envelope;
 use panetiere::fault::{Attribution, Fault, Retry};
@@ -22,6 +23,8 @@ enum Shows {
 }
 
 struct ClientRow {
+    /// The cell of the matrix that this is a case of.
+    cell: Lie,
     lie: &'static str,
     tells: fn(&Scene) -> ClientLie,
     shows: Shows,
@@ -33,6 +36,7 @@ const CLIENT: Attribution = Attribution::Client(CHEAT);
 
 static CLIENT_ROWS: &[ClientRow] = &[
     ClientRow {
+        cell: Lie::WrongShare,
         lie: "the seed in an opening is altered",
         tells: |_| ClientLie::Opening(ServerId(1), OpeningPart::Seed),
         shows: Shows::Envelopes(&[1]),
@@ -40,6 +44,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::WrongShare,
         lie: "the share in an opening is altered",
         tells: |_| ClientLie::Opening(ServerId(3), OpeningPart::Share),
         shows: Shows::Envelopes(&[3]),
@@ -47,6 +52,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::BadPath,
         lie: "the sibling in an opening is altered",
         tells: |_| ClientLie::Opening(ServerId(0), OpeningPart::Sibling),
         shows: Shows::Envelopes(&[0]),
@@ -54,6 +60,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::WrongShare,
         lie: "posts the root of another commitment",
         tells: |_| ClientLie::ForeignRoot,
         shows: Shows::Envelopes(&[0, 1, 2, 3]),
@@ -61,6 +68,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::OutOfRangeDigit,
         lie: "seals bytes that are no opening",
         tells: |_| ClientLie::Garbage { server: ServerId(2), fill: 0xFF },
         shows: Shows::Envelopes(&[2]),
@@ -68,6 +76,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::WrongShare,
         lie: "seals zeros",
         tells: |_| ClientLie::Garbage { server: ServerId(2), fill: 0 },
         shows: Shows::Envelopes(&[2]),
@@ -75,6 +84,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::OtherContext,
         lie: "seals to a stale key and says so",
         tells: |_| stale(true),
         shows: Shows::Envelopes(&[1]),
@@ -82,6 +92,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::OtherContext,
         lie: "seals to a stale key and names the current one",
         tells: |_| stale(false),
         shows: Shows::Envelopes(&[1]),
@@ -89,6 +100,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::Swapped,
         lie: "swaps what it seals to two servers",
         tells: |_| ClientLie::SwappedEnvelopes(ServerId(0), ServerId(3)),
         shows: Shows::Envelopes(&[0, 3]),
@@ -96,6 +108,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::StaleSession,
         lie: "signs its envelopes of an earlier session again",
         tells: |scene| ClientLie::EarlierEnvelopes(Box::new(scene.earlier.client(CHEAT))),
         shows: Shows::Envelopes(&[0, 1, 2, 3]),
@@ -103,6 +116,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::Swapped,
         lie: "signs another client's envelopes",
         tells: |scene| ClientLie::EarlierEnvelopes(Box::new(scene.round.client(ClientId(0)))),
         shows: Shows::Envelopes(&[0, 1, 2, 3]),
@@ -110,6 +124,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::ForgedSignature,
         lie: "the statement is signed by another key",
         tells: |_| ClientLie::OtherSigner,
         shows: Shows::Statement,
@@ -117,6 +132,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: NOBODY,
     },
     ClientRow {
+        cell: Lie::StaleSession,
         lie: "the statement is for another session",
         tells: |_| ClientLie::WrongSession(NET.session(0)),
         shows: Shows::Statement,
@@ -124,6 +140,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: NOBODY,
     },
     ClientRow {
+        cell: Lie::OtherContext,
         lie: "the statement is for another deployment",
         tells: |_| ClientLie::WrongDeployment,
         shows: Shows::Statement,
@@ -131,6 +148,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: NOBODY,
     },
     ClientRow {
+        cell: Lie::OtherContext,
         lie: "the statement names another epoch",
         tells: |_| ClientLie::WrongEpoch,
         shows: Shows::Statement,
@@ -138,6 +156,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::OtherContext,
         lie: "the statement names other public parameters",
         tells: |_| ClientLie::WrongCrs,
         shows: Shows::Statement,
@@ -145,6 +164,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::OtherContext,
         lie: "the statement names another mode",
         tells: |_| ClientLie::WrongMode,
         shows: Shows::Statement,
@@ -152,6 +172,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::ShortOrLongBody,
         lie: "the statement names another length",
         tells: |_| ClientLie::WrongCiphertextLength,
         shows: Shows::Statement,
@@ -159,6 +180,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: CLIENT,
     },
     ClientRow {
+        cell: Lie::OutOfRangeDigit,
         lie: "a ciphertext coefficient is out of range, under a valid signature",
         tells: |_| ClientLie::CiphertextOutOfRange,
         shows: Shows::Post,
@@ -167,6 +189,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
     },
     // Three lies that the sum shows and that cannot be traced: nobody is named, least of all a server.
     ClientRow {
+        cell: Lie::InconsistentShares,
         lie: "deals one share off the polynomial",
         tells: |_| ClientLie::InconsistentShare(ServerId(3)),
         shows: Shows::Recovery,
@@ -174,6 +197,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: NOBODY,
     },
     ClientRow {
+        cell: Lie::OversizedNoise,
         lie: "an error as large as a message step",
         tells: |_| ClientLie::OversizedNoise,
         shows: Shows::Recovery,
@@ -181,6 +205,7 @@ static CLIENT_ROWS: &[ClientRow] = &[
         blamed: NOBODY,
     },
     ClientRow {
+        cell: Lie::OversizedNoise,
         lie: "a key as large as its ring",
         tells: |_| ClientLie::KeyOutOfBounds,
         shows: Shows::Recovery,
@@ -196,7 +221,7 @@ fn stale(stated: bool) -> ClientLie {
 }
 
 /// A round in which everybody but the cheat has honestly posted, and the cheat as it likes.
-fn cheated(sent: &ClientRound) -> (Round<'static>, Delivery) {
+pub fn cheated(sent: &ClientRound) -> (Round<'static>, Delivery) {
     let mut round = NET.open(1);
     for client in NET.ids().filter(|id| *id != CHEAT) {
         round.submit(&round.client(client)).accepted();
@@ -205,11 +230,13 @@ fn cheated(sent: &ClientRound) -> (Round<'static>, Delivery) {
     (round, delivery)
 }
 
-#[test]
-fn a_lying_client_is_named_or_nobody_is() {
-    let scene = &*SCENE;
+/// Runs every case of a cell: the client is named or nobody is, and without it the round is what it would have been.
+pub fn run(cell: Lie) -> Seen {
+    let (scene, mut seen) = (&*SCENE, Seen::default());
     let (all, rest) = (NET.all(), NET.all_but(CHEAT));
-    for ClientRow { lie, tells, shows, code, blamed } in CLIENT_ROWS {
+    for ClientRow { lie, tells, shows, code, blamed, .. } in CLIENT_ROWS.iter().filter(|row| row.cell == cell)
+    {
+        seen.note(code, *blamed);
         let sent = scene.round.lying_client(CHEAT, &tells(scene));
         let (mut round, delivery) = cheated(&sent);
         let matches = |fault: &dyn Fault| {
@@ -242,7 +269,7 @@ fn a_lying_client_is_named_or_nobody_is() {
         // Without the cheat the round is what it would have been.
         let sums = round.sums(&rest);
         let recovered = round.recover(&rest, &sums).unwrap();
-        assert_eq!(recovered.plaintext, NET.expected(&rest), "{lie}");
+        seen.recovers(&recovered.plaintext, &NET.expected(&rest));
         assert_eq!(findings(&recovered), (vec![], vec![]), "{lie}");
 
         // With the cheat in the set, the recipient finds the same fault, whatever the servers did. Honest sums of the
@@ -259,7 +286,11 @@ fn a_lying_client_is_named_or_nobody_is() {
         ] {
             matches(&refused);
         }
+        if *shows == Shows::Recovery {
+            seen.stops();
+        }
     }
+    seen
 }
 
 #[test]

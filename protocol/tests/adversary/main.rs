@@ -1,14 +1,22 @@
-//! Who is named when a party lies: one row per (party, lie).
+//! Who is named when a party lies. `matrix` is the table of (party, lie); the other modules are its cases and what does not
+//! fit a table.
 //!
-//! Every row states the error's code and its attribution. The executors add what holds for all of them: nobody but
+//! Every case states the error's code and its attribution. The executors add what holds for all of them: nobody but
 //! the liar is ever named, and where t honest servers remain the round gives the same plaintext as without the lie.
 //!
 //! Four servers, any three of which recover; four clients. Server 2 lies, client 1 lies.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod aggregated;
 mod clients;
+mod matrix;
 mod servers;
 mod sets;
 mod transit;
+
+#[path = "../lanes/net.rs"]
+mod lane_net;
 
 use panetiere::bulletin::{CanonicalSet, ServerBulletinEntry};
 use panetiere::fault::{Attribution, Fault};

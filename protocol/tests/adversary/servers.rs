@@ -1,20 +1,25 @@
 //! Lies of a server, and what others can do with its bytes.
 
+use super::matrix::{Lie, Seen};
 use super::{CHEAT, LIAR, NET, NOBODY, SCENE, Scene, findings, names_a_party};
 use panetiere::bulletin::{Epoch, EpochError, EpochServer, ServerBulletinEntry, SumClaim};
+use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, EpochId, ServerId};
 use panetiere::pke::PrivateKey;
 use panetiere::protocol::{
-    RecipientError, RejectReason, ServerIdentity, SetPolicy, recover_direct, unseal_opening,
+    Culprit, Phase, PostSum, RecipientError, RejectReason, ServerIdentity, SetPolicy, VerifyError,
+    decrypt_aggregate, recover_direct, unseal_opening,
 };
 use panetiere::sig::SigningKey;
 use panetiere::testing::{ClientLie, ServerLie, deployment};
-use panetiere::wire::{DecodeError, DecodeErrorKind, DecodeWith};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 struct ServerRow {
+    /// The cell of the matrix that this is a case of.
+    cell: Lie,
     lie: &'static str,
     /// What the lying server has published in place of, or beside, an honest sum.
     publishes: fn(&Scene) -> Vec<ServerBulletinEntry>,
@@ -27,7 +32,7 @@ fn one(scene: &Scene, lie: ServerLie) -> Vec<ServerBulletinEntry> {
     vec![scene.round.lying_sum(LIAR, &scene.set, &lie)]
 }
 
-fn honest(scene: &Scene, server: ServerId) -> ServerBulletinEntry {
+pub fn honest(scene: &Scene, server: ServerId) -> ServerBulletinEntry {
     scene.sums[usize::from(server.0)].clone()
 }
 
@@ -35,36 +40,42 @@ const SERVER: Attribution = Attribution::Server(LIAR);
 
 static SERVER_ROWS: &[ServerRow] = &[
     ServerRow {
+        cell: Lie::WrongSum,
         lie: "one randomness coefficient is one less",
         publishes: |scene| one(scene, ServerLie::Altered { part: 0 }),
         code: Some("sum_invalid_opening"),
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::WrongShare,
         lie: "one leaf digit is one less",
         publishes: |scene| one(scene, ServerLie::Altered { part: 7 }),
         code: Some("sum_invalid_opening"),
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::BadPath,
         lie: "one path digit is one less",
         publishes: |scene| one(scene, ServerLie::Altered { part: 14 }),
         code: Some("sum_invalid_opening"),
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::WrongSum,
         lie: "leaves a client out and claims the whole set",
         publishes: |scene| one(scene, ServerLie::Omits(ClientId(3))),
         code: Some("sum_invalid_opening"),
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::Swapped,
         lie: "another server's opening under its own claim",
         publishes: |scene| one(scene, ServerLie::Opening(Box::new(honest(scene, ServerId(0))))),
         code: Some("sum_invalid_opening"),
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::StaleSession,
         lie: "its opening of an earlier session under this session's claim",
         publishes: |scene| one(scene, ServerLie::Opening(Box::new(scene.earlier_sums[2].clone()))),
         code: Some("sum_invalid_opening"),
@@ -72,24 +83,28 @@ static SERVER_ROWS: &[ServerRow] = &[
     },
     // Not proof of a lie: an honest server that was shown another log signs this very sum.
     ServerRow {
+        cell: Lie::OtherSet,
         lie: "sums over another set and says so",
         publishes: |scene| one(scene, ServerLie::Over(NET.all_but(ClientId(0)))),
         code: Some("sum_set"),
         blamed: NOBODY,
     },
     ServerRow {
+        cell: Lie::OtherContext,
         lie: "sums under other public parameters",
         publishes: |scene| one(scene, ServerLie::WrongCrs),
         code: Some("sum_crs"),
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::OtherContext,
         lie: "sums under another epoch",
         publishes: |scene| one(scene, ServerLie::WrongEpoch),
         code: Some("sum_epoch"),
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::TwoAnswers,
         lie: "signs an honest sum and one over another set",
         publishes: |scene| {
             vec![honest(scene, LIAR), one(scene, ServerLie::Over(NET.all_but(ClientId(0)))).remove(0)]
@@ -98,6 +113,7 @@ static SERVER_ROWS: &[ServerRow] = &[
         blamed: SERVER,
     },
     ServerRow {
+        cell: Lie::TwoAnswers,
         lie: "signs an honest sum and an altered one",
         publishes: |scene| vec![one(scene, ServerLie::Altered { part: 3 }).remove(0), honest(scene, LIAR)],
         code: Some("sum_double"),
@@ -105,30 +121,35 @@ static SERVER_ROWS: &[ServerRow] = &[
     },
     // What anybody can do with a server's bytes: the server is not named for it.
     ServerRow {
+        cell: Lie::Replay,
         lie: "its sum of an earlier session is replayed",
         publishes: |scene| vec![scene.earlier_sums[2].clone()],
         code: Some("sum_session"),
         blamed: NOBODY,
     },
     ServerRow {
+        cell: Lie::StaleSession,
         lie: "its sum for a later session shows up early",
         publishes: |scene| one(scene, ServerLie::WrongSession(NET.session(7))),
         code: Some("sum_session"),
         blamed: NOBODY,
     },
     ServerRow {
+        cell: Lie::OtherContext,
         lie: "its sum for another deployment shows up here",
         publishes: |scene| one(scene, ServerLie::WrongDeployment),
         code: Some("sum_deployment"),
         blamed: NOBODY,
     },
     ServerRow {
+        cell: Lie::ForgedSignature,
         lie: "signs with its own key in server 1's name",
         publishes: |scene| one(scene, ServerLie::InTheNameOf(ServerId(1))),
         code: Some("sum_signature"),
         blamed: NOBODY,
     },
     ServerRow {
+        cell: Lie::DuplicateId,
         lie: "signs for a server that does not exist",
         publishes: |scene| {
             // Its bytes would not even parse; this one is handed over as a value.
@@ -140,12 +161,14 @@ static SERVER_ROWS: &[ServerRow] = &[
         blamed: NOBODY,
     },
     ServerRow {
+        cell: Lie::DuplicateId,
         lie: "its honest sum is delivered twice",
         publishes: |scene| vec![honest(scene, LIAR), honest(scene, LIAR)],
         code: None,
         blamed: NOBODY,
     },
     ServerRow {
+        cell: Lie::Replay,
         lie: "its honest sum and its replay are delivered",
         publishes: |scene| vec![scene.earlier_sums[2].clone(), honest(scene, LIAR)],
         code: Some("sum_session"),
@@ -153,11 +176,12 @@ static SERVER_ROWS: &[ServerRow] = &[
     },
 ];
 
-#[test]
-fn a_lying_server_is_named_and_no_other() {
-    let scene = &*SCENE;
+/// Runs every case of a cell: the server is named and no other is, and three honest ones are enough.
+pub fn run(cell: Lie) -> Seen {
+    let (scene, mut seen) = (&*SCENE, Seen::default());
     let expected = NET.expected(&scene.set);
-    for ServerRow { lie, publishes, code, blamed } in SERVER_ROWS {
+    for ServerRow { lie, publishes, code, blamed, .. } in SERVER_ROWS.iter().filter(|row| row.cell == cell) {
+        code.iter().for_each(|code| seen.note(code, *blamed));
         let lies = publishes(scene);
         let others = [0, 1, 3].map(|server| scene.sums[server].clone());
         let culprits: Vec<_> =
@@ -167,8 +191,9 @@ fn a_lying_server_is_named_and_no_other() {
         // Three honest servers remain: the same plaintext, in whatever order the sums come.
         for entries in [[&lies[..], &others].concat(), [&others, &lies[..]].concat()] {
             let recovered = scene.round.recover(&scene.set, &entries).unwrap();
-            assert_eq!(recovered.plaintext, expected, "{lie}");
+            seen.recovers(&recovered.plaintext, &expected);
             assert_eq!(findings(&recovered), (culprits.clone(), discarded.clone()), "{lie}");
+            assert!(recovered.culprits.iter().all(proven), "{lie}");
             let faults = recovered.culprits.iter().map(|culprit| &culprit.fault).chain(&recovered.discarded);
             assert!(faults.map(Fault::attribution).all(|attribution| attribution == *blamed), "{lie}");
         }
@@ -190,14 +215,76 @@ fn a_lying_server_is_named_and_no_other() {
             continue;
         }
         match outcome.unwrap_err() {
-            RecipientError::Rejected(RejectReason::SharesExhausted { remaining, need, culprits: found }) => {
+            RecipientError::Rejected(RejectReason::SharesExhausted {
+                remaining,
+                need,
+                culprits: found,
+                discarded: void,
+            }) => {
                 assert_eq!((remaining, need), (2, 3), "{lie}");
                 let found: Vec<_> = found.iter().map(|c| (c.server, c.fault.code())).collect();
                 assert_eq!(found, culprits, "{lie}");
+                assert_eq!(void.iter().map(Fault::code).collect::<Vec<_>>(), discarded, "{lie}");
             }
             other => panic!("{lie}: {other:?}"),
         }
     }
+    seen
+}
+
+/// Whether a culprit's evidence convicts it, read back from its bytes. Which epoch and parameters a session has only the
+/// log tells, so a lie about those is not proven.
+fn proven(culprit: &Culprit) -> bool {
+    let only_the_log_tells =
+        matches!(culprit.fault, VerifyError::WrongCrs { .. } | VerifyError::WrongEpoch { .. });
+    let convicts = culprit.evidence.as_ref().map(|evidence| {
+        let read = Evidence::from_bytes(&evidence.to_bytes()).expect("an encoder's bytes parse");
+        read.verify(NET.params.lattice().kernels()).expect("evidence").convicted()
+    });
+    convicts == (!only_the_log_tells).then_some(Attribution::Server(culprit.server))
+}
+
+#[test]
+fn every_post_is_fetched_once_and_every_sum_computed_once() {
+    let scene = &*SCENE;
+    let lie = scene.round.lying_sum(LIAR, &scene.set, &ServerLie::Altered { part: 0 });
+    let entries = [&[lie][..], &scene.sums[..2], &scene.sums[3..]].concat();
+    let (mut asked, mut phases) = (Vec::new(), Vec::new());
+    let mut posts = PostSum::new(&NET.params, scene.round.session, &scene.set);
+    for (key, post) in scene.set.clients().iter().filter_map(|client| scene.round.fetch(*client)) {
+        posts.add(&key, &post).unwrap();
+    }
+    let out = decrypt_aggregate(&posts, &NET.epoch, &entries, &mut |phase| phases.push(phase)).unwrap();
+    assert_eq!(phases, [Phase::VerifyOpenings, Phase::Interpolate, Phase::Decrypt]);
+    let policy = SetPolicy::anchored(scene.set.clone(), 2, 300);
+    let fetch = |client| {
+        asked.push(client);
+        scene.round.fetch(client)
+    };
+    let (params, session, epoch) = (&NET.params, &scene.round.session, &NET.epoch);
+    assert_eq!(recover_direct(params, session, epoch, &policy, fetch, &entries), Ok(out));
+    assert_eq!(asked, scene.set.clients());
+}
+
+#[test]
+fn a_server_that_lied_is_named_where_the_sum_does_not_decrypt_either() {
+    let mut round = NET.open(2);
+    for client in NET.ids().filter(|id| *id != CHEAT) {
+        round.submit(&round.client(client)).accepted();
+    }
+    round.submit(&round.lying_client(CHEAT, &ClientLie::OversizedNoise)).accepted();
+    let set = NET.all();
+    let mut sums = round.sums(&set);
+    sums[2] = round.lying_sum(LIAR, &set, &ServerLie::Altered { part: 0 });
+    let refused = round.recover(&set, &sums).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("noise_overflow", NOBODY));
+    let RecipientError::Rejected(RejectReason::WithFaults { culprits, discarded, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(culprits.iter().map(|culprit| culprit.server).collect::<Vec<_>>(), [LIAR]);
+    assert!(culprits.iter().all(proven) && discarded.is_empty());
+    let once = round.recover_once(&set, &sums).unwrap_err();
+    assert_eq!(once.code(), "sum_invalid_opening");
 }
 
 #[test]

@@ -83,6 +83,22 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                 ("cut in the last id", Take(19), 8, "client ids", Truncated(12, 11)),
             ],
         ),
+        // Type, version, kind; set, mode, servers, threshold, faulty, polynomials, plaintext; the document; the sum.
+        (
+            "evidence",
+            vec![
+                ("a set's type", Put(0, "0203"), 0, "object type", Unexpected(0x0401, 0x0302)),
+                ("version 2", Put(2, "0200"), 2, "object version", Unexpected(1, 2)),
+                ("kind 0", Put(4, "00"), 4, "kind of evidence", OutOfRange),
+                ("kind 11", Put(4, "0b"), 4, "kind of evidence", OutOfRange),
+                ("no parameter set", Put(5, "00"), 5, "parameter set", OutOfRange),
+                ("a third parameter set", Put(5, "03"), 5, "parameter set", OutOfRange),
+                ("mode 4", Put(6, "04"), 6, "mode", OutOfRange),
+                ("no plaintext modulus", Put(17, "00"), 17, "plaintext modulus", OutOfRange),
+                ("not a document", Put(18, "0203"), 18, "object type", Unexpected(0x0301, 0x0302)),
+                ("cut in the terms", Take(15), 13, "number of polynomials", Truncated(4, 2)),
+            ],
+        ),
         (
             "verifying_key",
             vec![

@@ -79,6 +79,7 @@ pub fn files() -> BTreeMap<String, Value> {
     for (name, value) in super::groups::files(&net, &aggregated()) {
         files.insert(name, value);
     }
+    files.insert("evidence.json".to_owned(), super::evidence::file(&net, &aggregated(), &lanes()));
     for (name, value) in super::bad::files(&files) {
         files.insert(name, value);
     }

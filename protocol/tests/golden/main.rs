@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a broken vector file is to stop the test")]
 
 mod bad;
+mod evidence;
 mod generate;
 mod groups;
 mod lanes;
@@ -15,7 +16,8 @@ use panetiere::bulletin::{
     LaneItem, PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
 };
 use panetiere::cs::{Commitment, FreshOpening};
-use panetiere::fault::Fault;
+use panetiere::evidence::{Evidence, Outcome};
+use panetiere::fault::{Attribution, Fault};
 use panetiere::kahe::{CiphertextSum, KaheError};
 use panetiere::pke::PublicKey;
 use panetiere::protocol::ProtocolParams;
@@ -82,6 +84,7 @@ fn reencode(object: &str, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
             .map_err(|_| DecodeError { offset: 0, what: "commitment", kind: DecodeErrorKind::OutOfRange }),
         "Envelope" => Envelope::from_bytes_with(params, bytes).map(|envelope| envelope.to_bytes()),
         "Epoch" => Epoch::from_bytes(bytes).map(|epoch| epoch.to_bytes()),
+        "Evidence" => Evidence::from_bytes(bytes).map(|evidence| evidence.to_bytes()),
         "FreshOpening" => FreshOpening::from_bytes_with(params.cs(), bytes)
             .map(|opening| opening.to_bytes(params.cs()).to_vec()),
         "LaneBulletinEntry" => LaneBulletinEntry::from_bytes_with(coded, bytes).map(|sum| sum.to_bytes(code)),
@@ -181,4 +184,25 @@ fn bad_bytes_are_refused_with_the_stated_error() {
         }
     }
     assert!(refused >= 80, "{refused} cases");
+}
+
+#[test]
+fn stored_evidence_convicts_whom_it_says() {
+    for case in cases(&STORED["evidence.json"]) {
+        let evidence = Evidence::from_bytes(&bytes_of(case)).unwrap();
+        let verdict = evidence.verify(PARAMS.lattice().kernels()).unwrap();
+        let code = match &verdict.outcome {
+            Outcome::Acquits(reason) => reason.code(),
+            Outcome::Convicts(finding) => finding.code(),
+        };
+        let convicted = match verdict.convicted() {
+            Attribution::Aggregator(id) => json!({ "aggregator": id.0 }),
+            Attribution::Client(id) => json!({ "client": id.0 }),
+            Attribution::Lane(id) => json!({ "lane": id.0 }),
+            Attribution::Server(id) => json!({ "server": id.0 }),
+            _ => Value::Null,
+        };
+        let found = json!([convicted, code, evidence.kind().name()]);
+        assert_eq!(found, json!([case["convicts"], case["code"], case["kind"]]), "{}", case["name"]);
+    }
 }

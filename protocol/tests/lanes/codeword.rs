@@ -4,6 +4,7 @@
 use crate::lies::Lie;
 use crate::net::*;
 use panetiere::bulletin::{CanonicalSet, LaneBulletinEntry};
+use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::*;
 use panetiere::protocol::*;
@@ -74,6 +75,11 @@ fn the_search_ends_in_the_cheating_client_wherever_it_stands() {
         let CodewordVerdict::NotACodeword(bisection) = verdict else { panic!("{verdict:?}") };
         let (found, asked, named) = search(bisection, |set| round.check_sums(set));
         assert_eq!(found, ClientId(cheat));
+        let (post, items) = (&round.verified[&found], &round.items[&found]);
+        let key = round.verifying_key(found);
+        // Any k items: here the last.
+        let evidence = Evidence::not_a_codeword(&net.params, &net.epoch, &key, post.signed(), &items[2..]);
+        assert!(evidence.if_it_convicts(&net.params, Attribution::Client(found)).is_some());
         assert!(asked <= 3, "{asked} questions for seven candidates");
         assert!(named.is_empty());
     }
@@ -173,12 +179,13 @@ fn at_the_recipient_it_names_no_lane_and_gives_no_wrong_plaintext() {
     let (sums, lanes) = (round.server_sums(&canonical), round.lane_sums(&canonical));
     for chosen in [&lanes[..], &lanes[1..]] {
         let refused = round.recover(&canonical, &sums, chosen).unwrap_err();
-        assert!(matches!(refused, RecipientError::Rejected(RejectReason::NotACodeword(_))), "{refused:?}");
+        let reason = &refused.reason;
+        assert!(matches!(reason, RecipientError::Rejected(RejectReason::NotACodeword(_))), "{refused:?}");
         assert_eq!(refused.attribution(), Attribution::Nobody);
     }
     // Exactly k lanes with the odd share: nothing is inconsistent, but the noise gate refuses what it decrypts to.
     let refused = round.recover(&canonical, &sums, &lanes[2..]).unwrap_err();
-    assert!(matches!(refused, RecipientError::Rejected(RejectReason::Noise(_))), "{refused:?}");
+    assert!(matches!(refused.reason, RecipientError::Rejected(RejectReason::Noise(_))), "{refused:?}");
     assert_eq!(refused.attribution(), Attribution::Nobody);
     // Lanes without the odd share are a codeword of the true sum.
     let recovered = round.recover(&canonical, &sums, &lanes[..3]).unwrap();

@@ -94,6 +94,9 @@ fn every_lie_names_its_lane_and_no_other() {
         let discarded = recovered.lanes_discarded.iter().map(|fault| (fault.attribution(), fault.code()));
         let verdicts: Vec<_> = culprits.chain(discarded).collect();
         assert_eq!(verdicts, [(named, code)], "{lie:?}");
+        // Which epoch the session has only the log tells.
+        let proven = recovered.lane_culprits.iter().all(convicts);
+        assert_eq!(proven, code != "lane_sum_epoch", "{lie:?}");
         // The honest answer, delivered besides, is used unless the lane itself signed the lie.
         lanes.push(honest[1].clone());
         let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
@@ -145,7 +148,9 @@ fn claims_about_another_place() {
         let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
         assert_eq!(recovered.recovered.plaintext, expected);
         let double = LaneVerifyError::DoubleSum { lane: NodeId(2) };
-        assert_eq!(recovered.lane_culprits, [LaneCulprit { lane: NodeId(2), fault: double }]);
+        let [culprit] = &recovered.lane_culprits[..] else { panic!("{recovered:?}") };
+        assert_eq!((culprit.lane, &culprit.fault), (NodeId(2), &double));
+        assert!(convicts(culprit));
         assert!(recovered.lanes_discarded.is_empty() && recovered.lanes_missing.is_empty());
     }
 
@@ -167,7 +172,7 @@ fn claims_about_another_place() {
 #[test]
 fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
     // A shift by the modulus keeps every equation. It fits its field only if it is claimed for more clients, and then
-    // the claim is not the roster's.
+    // the claim is not the roster's, and no honest lane's: the set's digest fixes the number.
     let net = net(2, 3, 2, 2);
     let mut round = Round::posted(&net, 0, 0..2);
     let canonical = set(0..2);
@@ -180,9 +185,10 @@ fn a_digit_beyond_the_roster_is_refused_although_the_hash_agrees() {
     lanes[0] = through_bytes(&net.params, &lanes[0]);
     let recovered = round.recover(&canonical, &sums, &lanes).unwrap();
     assert_eq!(recovered.recovered.plaintext, net.expected(&canonical));
-    let wrong =
-        LaneVerifyError::WrongSet { lane: NodeId(0), purpose: LanePurpose::Close, expected: 2, found: 300 };
-    assert_eq!(recovered.lanes_discarded, [wrong]);
+    let wrong = LaneVerifyError::WrongCount { lane: NodeId(0), expected: 2, found: 300 };
+    let [culprit] = &recovered.lane_culprits[..] else { panic!("{recovered:?}") };
+    assert_eq!((culprit.lane, &culprit.fault), (NodeId(0), &wrong));
+    assert!(convicts(culprit) && recovered.lanes_discarded.is_empty());
 }
 
 #[test]

@@ -4,6 +4,8 @@ use chipmunk::N;
 use chipmunk::params::P300;
 use chipmunk::ring::backend;
 use panetiere::bulletin::*;
+use panetiere::evidence::Evidence;
+use panetiere::fault::Attribution;
 use panetiere::ids::*;
 use panetiere::kahe::Plaintext;
 use panetiere::pke;
@@ -100,8 +102,10 @@ impl Net {
     /// What an honest client sends.
     pub fn client(&self, session: &SessionId, client: u32) -> RsClientRound {
         let at = usize::try_from(client).unwrap();
+        // Other randomness in every session.
+        let place = u32::from_le_bytes(session.to_bytes()[..4].try_into().unwrap());
         run_client_round_rs(
-            &mut stream("client round", client),
+            &mut stream("client round", client ^ place),
             &self.params,
             session,
             ClientId(client),
@@ -269,7 +273,7 @@ impl<'a> Round<'a> {
         set: &CanonicalSet,
         sums: &[ServerBulletinEntry],
         lanes: &[LaneBulletinEntry],
-    ) -> Result<RecoveredRs, RecipientError> {
+    ) -> Result<RecoveredRs, NotRecovered> {
         let policy = SetPolicy::anchored(set.clone(), 2, 300);
         let (params, epoch) = (&self.net.params, &self.net.epoch);
         aggregate_and_decrypt_rs(params, &self.session, epoch, &policy, |c| self.fetch(c), sums, lanes)
@@ -284,6 +288,14 @@ impl<'a> Round<'a> {
         }
         posts
     }
+}
+
+/// Whether the evidence against a lane convicts it, read back from its bytes.
+pub fn convicts(culprit: &LaneCulprit) -> bool {
+    culprit.evidence.as_ref().is_some_and(|evidence| {
+        let read = Evidence::from_bytes(&evidence.to_bytes()).unwrap();
+        read.verify(backend::scalar()).unwrap().convicted() == Attribution::Lane(culprit.lane)
+    })
 }
 
 pub fn through_bytes(params: &ProtocolParams, entry: &LaneBulletinEntry) -> LaneBulletinEntry {

@@ -21,7 +21,8 @@ fn any_k_lanes_recover_the_sum() {
             (0..5u8).rev().filter(|i| mask >> i & 1 == 1).map(|i| lanes[usize::from(i)].clone()).collect();
         let recovered = round.recover(&canonical, &sums, &chosen);
         if chosen.len() < 3 {
-            assert_eq!(recovered, Err(RecipientError::BelowLaneThreshold { have: chosen.len(), need: 3 }));
+            let below = RecipientError::BelowLaneThreshold { have: chosen.len(), need: 3 };
+            assert_eq!(recovered, Err(below.into()));
             continue;
         }
         let recovered = recovered.unwrap();
@@ -31,7 +32,7 @@ fn any_k_lanes_recover_the_sum() {
         assert_eq!(recovered.lanes_missing, missing);
     }
     let below = round.recover(&canonical, &sums[..1], &lanes);
-    assert_eq!(below, Err(RecipientError::BelowShareThreshold { have: 1, need: 2 }));
+    assert_eq!(below, Err(RecipientError::BelowShareThreshold { have: 1, need: 2 }.into()));
 }
 
 #[test]
@@ -130,13 +131,63 @@ fn fourteen_of_sixteen_with_two_liars_or_one_down_and_one_liar() {
     }
     let refused = round.recover(&canonical, &sums, &lanes).unwrap_err();
     assert_eq!(refused.attribution(), Attribution::Nobody);
-    let RecipientError::Rejected(RejectReason::LanesExhausted { remaining: 13, need: 14, culprits }) =
-        refused
+    let exhausted = RejectReason::LanesExhausted { remaining: 13, need: 14 };
+    assert_eq!(refused.reason, RecipientError::Rejected(exhausted));
+    let culprits = refused.lanes;
+    assert_eq!(culprits.iter().map(|c| c.lane).collect::<Vec<_>>(), [2, 9, 14].map(NodeId));
+    assert!(culprits.iter().all(|c| c.fault.attribution() == Attribution::Lane(c.lane)));
+    assert!(culprits.iter().all(convicts));
+}
+
+#[test]
+fn lanes_that_lied_are_named_when_the_servers_are_too_few() {
+    let net = net(2, 4, 3, 2);
+    let mut round = Round::posted(&net, 0, 0..3);
+    let canonical = set(0..3);
+    let mut sums = round.server_sums(&canonical);
+    let mut lanes = round.lane_sums(&canonical);
+    lanes[1] = Lie::Digit.tell(&net, &lanes[1]);
+    // One server twice, one of another round: two entries, one share.
+    let elsewhere = Round::posted(&net, 1, 0..3).server_sums(&canonical).remove(0);
+    sums.truncate(1);
+    sums.push(elsewhere);
+    let refused = round.recover(&canonical, &sums, &lanes).unwrap_err();
+    assert_eq!(refused.code(), "shares_exhausted");
+    let RecipientError::Rejected(RejectReason::SharesExhausted { culprits, discarded, .. }) = &refused.reason
     else {
         panic!("{refused:?}")
     };
-    assert_eq!(culprits.iter().map(|c| c.lane).collect::<Vec<_>>(), [2, 9, 14].map(NodeId));
-    assert!(culprits.iter().all(|c| c.fault.attribution() == Attribution::Lane(c.lane)));
+    assert!(culprits.is_empty());
+    assert_eq!(discarded, &[VerifyError::WrongSession { server: ServerId(0) }]);
+    assert_eq!(refused.lanes.iter().map(|c| c.lane).collect::<Vec<_>>(), [NodeId(1)]);
+    assert!(convicts(&refused.lanes[0]) && refused.lanes_discarded.is_empty());
+}
+
+#[test]
+fn every_sum_is_computed_once() {
+    let net = net(2, 4, 3, 2);
+    let mut round = Round::posted(&net, 0, 0..3);
+    let canonical = set(0..3);
+    let mut sums = round.server_sums(&canonical);
+    let mut lanes = round.lane_sums(&canonical);
+    lanes[1] = Lie::Digit.tell(&net, &lanes[1]);
+    sums.push(Round::posted(&crate::net::net(2, 4, 3, 2), 0, 0..3).server_sums(&set(0..2)).remove(2));
+    let (posts, mut phases) = (round.checked_posts(), Vec::new());
+    let observe = &mut |phase| phases.push(phase);
+    let out = decrypt_aggregate_rs(&posts, &net.epoch, &canonical, &sums, &lanes, observe).unwrap();
+    assert_eq!((out.lane_culprits.len(), out.recovered.culprits.len()), (1, 1));
+    use Phase::*;
+    assert_eq!(phases, [VerifyLanes, Reconstruct, VerifyOpenings, Interpolate, Decrypt]);
+    let mut asked = Vec::new();
+    let fetch = |client| {
+        asked.push(client);
+        round.fetch(client)
+    };
+    let policy = SetPolicy::anchored(canonical.clone(), 2, 300);
+    let (params, session) = (&net.params, &round.session);
+    let again = aggregate_and_decrypt_rs(params, session, &net.epoch, &policy, fetch, &sums, &lanes).unwrap();
+    assert_eq!(again, out);
+    assert_eq!(asked, canonical.clients());
 }
 
 #[test]

@@ -918,6 +918,170 @@ def read_complaints(context, servers):
         verify(key, "panetiere/answer/v1", data[:-64], signature, "answer")
 
 
+def read_evidence(session, epochs, crs, keys):
+    """Frames, signatures, digests; and that every two statements differ and every bad polynomial is bad.
+
+    `epochs` and `crs` are by mode, `keys` by role. What convicts by a ring equation is left to the library's tests: the
+    equations themselves are checked on honest sums above.
+    """
+    deployment = epochs[1][4:36]
+    for case, data in cases("evidence"):
+        kind, name = case["kind"], case["name"]
+        r = Reader(data)
+        r.header(0x0401)
+        number = r.int(1)
+        check(KINDS[number] == kind and r.int(1) == 1, f"kind and parameter set of {name}")
+        mode = r.int(1)
+        lanes = mode == 3
+        check((r.int(2), r.int(2), r.int(2), r.int(4), r.int(1)) == (2, 2, 0, 1, 2), f"terms of {name}")
+        check(not lanes or (r.int(2), r.int(2)) == (2, 3), f"lanes of {name}")
+        document = epochs[mode]
+        check(r.take(len(document)) == document, f"document of {name}")
+        context = deployment, tagged("panetiere/epoch/v1", document), session, crs[mode]
+
+        def claim(c, width):
+            for expected in context:
+                check(c.take(32) == expected, f"context of {name}")
+            return c.int(width)
+
+        def server_sum(sum_):
+            c = Reader(sum_)
+            c.header(0x0201)
+            server = claim(c, 2)
+            verify(keys["server"][server], "panetiere/server-sum/v1", sum_[:-64], sum_[-64:], name)
+            return {"server": server}, c.take(32), c.take(32)
+
+        def statement():
+            start = r.at
+            r.header(0x0101)
+            for expected in context[:3]:
+                check(r.take(32) == expected, f"context of {name}")
+            client = r.int(4)
+            check(r.take(32) == context[3] and r.int(1) == mode, f"crs and mode of {name}")
+            roots = [r.take(32) for _ in range(2 if lanes else 1)]
+            ciphertext = r.take(32)
+            check(r.int(8) == 10752, f"ciphertext length of {name}")
+            return client, roots, ciphertext, r.take(32), data[start : r.at]
+
+        def post(key):
+            client, roots, ciphertext, delivered, signed = statement()
+            verify(key, "panetiere/post/v1", signed, r.take(64), name)
+            return {"client": client}, roots, ciphertext, delivered, signed
+
+        def body():
+            return r.int(2), r.take(r.int(4))
+
+        def excerpt(digest):
+            """The whole of a body of 10752 bytes, or of which more is left out than these vectors have."""
+            total, start, bytes_ = r.int(8), r.int(8), r.take(r.int(4))
+            check((total, start) == (10752, 0) and blake3(bytes_) == digest, f"excerpt of {name}")
+            return bytes_
+
+        def lane_claim():
+            start = r.at
+            lane = claim(r, 2)
+            purpose, set_, posts, clients = r.int(1), r.take(32), r.take(32), r.int(4)
+            digest = r.take(32)
+            message = le(0x0202, 2) + le(1, 2) + data[start : r.at]
+            verify(keys["lane"][lane], "panetiere/lane-sum/v1", message, r.take(64), name)
+            check(purpose in (1, 2) and set_ == set_digest([0, 1]) and clients == 2, f"claim of {name}")
+            return {"lane": lane}, (purpose, posts), digest
+
+        def group_claim():
+            start = r.at
+            aggregator = claim(r, 2)
+            members = {r.int(4): r.take(32) for _ in range(r.int(4))}
+            digests = r.take(32), r.take(32)
+            message = le(0x0203, 2) + le(1, 2) + data[start : r.at]
+            verify(keys["aggregator"][aggregator], "panetiere/group-sum/v1", message, r.take(64), name)
+            return {"aggregator": aggregator}, members, digests
+
+        def opened(accused, set_, posts, size):
+            r.header(0x0302)
+            clients = [r.int(4) for _ in range(r.int(4))]
+            roots = [r.take(size) for _ in clients]
+            listed = b"".join(le(c, 4) + sha256(root) for c, root in zip(clients, roots))
+            check(set_digest(clients) == set_ and tagged("panetiere/posts/v1", listed) == posts, f"roots of {name}")
+            return accused
+
+        if kind == "bad-opening":
+            accused = opened(*server_sum(r.take(r.int(4))), 4352)
+        elif kind == "double-server-sum":
+            first, second = r.take(r.int(4)), r.take(r.int(4))
+            accused, *_ = server_sum(first)
+            check(server_sum(second)[0] == accused and first[:-64] != second[:-64], f"{name} differ")
+        elif kind == "bad-lane":
+            sum_ = r.take(r.int(4))
+            c = Reader(sum_)
+            c.header(0x0202)
+            lane = claim(c, 2)
+            c.take(1)
+            set_, posts = c.take(32), c.take(32)
+            message = sum_[:203] + blake3(sum_[203:-64])
+            verify(keys["lane"][lane], "panetiere/lane-sum/v1", message, sum_[-64:], name)
+            accused = opened({"lane": lane}, set_, posts, 5376)
+        elif kind == "double-lane-sum":
+            (accused, *first), (other, *second) = lane_claim(), lane_claim()
+            check(accused == other and first != second, f"{name} differ")
+        elif kind == "double-group-sum":
+            (accused, *first), (other, *second) = group_claim(), group_claim()
+            check(accused == other and first[0] == second[0] and first[1] != second[1], f"{name} differ")
+        elif kind == "bad-group":
+            accused, members, digests = group_claim()
+            stated = [statement() for _ in members]
+            named = {s[0]: tagged("panetiere/statement/v1", s[4]) for s in stated}
+            check(named == members, f"members of {name}")
+            part = r.int(1)
+            if part == 1:
+                claimed, roots = r.take(4352), [r.take(4352) for _ in stated]
+                check(sha256(claimed) == digests[0], f"root of {name}")
+                check([sha256(root) for root in roots] == [s[1][0] for s in stated], f"roots of {name}")
+                total = mod(add(*(unpack_residues(root, HVC, "a root") for root in roots)), HVC)
+                check(unpack_residues(claimed, HVC, "a root sum") != total, f"{name} is false")
+            else:
+                check(part == 3 and r.int(4) == 0, f"polynomial of {name}")
+                claimed = excerpt(digests[1])
+                bodies = [excerpt(s[2]) for s in stated]
+                limbs = [
+                    [unpack_residues(b[5376 * l :][:5376], WIRE[l], "a ciphertext") for b in [claimed] + bodies]
+                    for l in (0, 1)
+                ]
+                right = [limb[0] == mod(add(*limb[1:]), q) for limb, q in zip(limbs, WIRE)]
+                check(right != [True, True], f"{name} is false")
+        else:
+            key = r.take(33)
+            accused, roots, ciphertext, delivered, signed = post(key)
+            check(key == keys["client"][accused["client"]], f"key of {name}")
+            if kind == "double-post":
+                other = post(key)
+                check(other[0] == accused and other[4] != signed, f"{name} differ")
+            elif kind == "bad-ciphertext":
+                check(r.int(1) == 1, f"excerpts of {name}")
+                words = unpack(excerpt(ciphertext)[:5376], 21)
+                check(max(words) >= WIRE[0], f"{name} is out of range")
+            elif kind == "bad-share":
+                lane, bytes_ = body()
+                path = [r.take(32) for _ in range(r.int(1))]
+                check((lane, len(path)) == (2, 2), f"place of {name}")
+                leaf = sha256(b"\0" + le(lane, 2) + blake3(bytes_))
+                items = sha256(b"\1" + path[0] + leaf)
+                check(sha256(b"\1" + path[1] + items) == delivered, f"{name} is signed")
+            else:
+                items = [body() for _ in range(r.int(2))]
+                check(kind == "not-a-codeword" and [lane for lane, _ in items] == [0, 1], f"items of {name}")
+        r.done()
+        check(case["convicts"] in (accused, None), f"accused of {name}")
+
+
+KINDS = dict(
+    enumerate(
+        "bad-opening bad-lane bad-group double-server-sum double-lane-sum double-group-sum double-post bad-share "
+        "not-a-codeword bad-ciphertext".split(),
+        1,
+    )
+)
+
+
 def read_bad():
     """Every bad case is an edit that fits its base and changes it."""
     count = 0
@@ -953,6 +1117,15 @@ def main():
     read_lanes(seed, deployment, session, *coded)
     read_groups((deployment, grouped[0], session, crs), grouped[1])
     read_complaints((deployment, epoch, session, crs), servers)
+    documents = dict(zip((1, 3, 2), (data for _, data in cases("epoch"))))
+    keys = {
+        "server": [key for key, _ in servers],
+        "lane": coded[1],
+        "aggregator": grouped[1],
+        "client": [data for _, data in cases("verifying_key")],
+    }
+    crs_by_mode = {1: crs, 2: crs, 3: bytes.fromhex(load("crs_lanes")["digest"])}
+    read_evidence(session, documents, crs_by_mode, keys)
     bad = read_bad()
     print(f"vectors/v1: {checks} checks, {bad} of them on bad cases: all as derived")
 

@@ -11,11 +11,13 @@ use crate::cli::Exit;
 use crate::cli::terminal;
 use anyhow::Context;
 use chipmunk::ring::backend::Simd;
+use panetiere::channel::Encoding;
+use panetiere::protocol::LaneShape;
 
 /// What to measure.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub(crate) enum Command {
-    /// Run one whole direct round, each role in a process of its own, and time every phase
+    /// Run one whole round, each role in a process of its own, and time every phase
     Round(RoundArgs),
     /// Time each arithmetic kernel next to a dependent addition
     Kernels(KernelArgs),
@@ -38,6 +40,14 @@ pub(crate) struct RoundArgs {
     /// Servers that share the key
     #[arg(long, value_name = "S", default_value_t = 8)]
     servers: u16,
+
+    /// Have the ciphertexts travel as coded shares, any K of N lanes [default: on the bulletin]
+    #[arg(long, value_name = "KxN", value_parser = crate::cli::lanes::parse)]
+    lanes: Option<LaneShape>,
+
+    /// How messages become a vector that can be summed: sketch or peeling
+    #[arg(long, value_name = "NAME", default_value_t = Encoding::Sketch)]
+    encoding: Encoding,
 
     /// Threads of each process
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -8,11 +8,13 @@ use super::worker::{self, Role};
 use super::{RoundArgs, frames, machine, print, yardsticks};
 use crate::cli::Exit;
 use crate::cli::demo::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS};
+use crate::cli::lanes;
 use crate::cli::progress::Progress;
 use crate::cli::terminal;
 use anyhow::{Context, bail};
 use chipmunk::params::P1000;
 use chipmunk::ring::backend::Simd;
+use panetiere::channel::Encoding;
 use serde_json::{Value, json};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -35,20 +37,23 @@ impl Worker {
     fn spawn(args: &RoundArgs, simd: Simd, role: Role, index: u16) -> anyhow::Result<Self> {
         let name = match role {
             Role::Client => "client",
+            Role::Lane => "lane",
             Role::Server => "server",
             Role::Recipient => "recipient",
         };
-        let numbers = [
+        let mut options = vec![
             ("--index", index.to_string()),
             ("--clients", args.clients.to_string()),
             ("--bytes", args.bytes.to_string()),
             ("--servers", args.servers.to_string()),
             ("--threads", args.threads.to_string()),
             ("--simd", simd.to_string()),
+            ("--encoding", args.encoding.to_string()),
         ];
+        options.extend(args.lanes.map(|shape| ("--lanes", lanes::text(shape))));
         let mut process = Command::new(std::env::current_exe().context("this program's own path")?)
             .args(["bench", "worker", name])
-            .args(numbers.iter().flat_map(|(option, value)| [(*option).to_owned(), value.clone()]))
+            .args(options.iter().flat_map(|(option, value)| [(*option).to_owned(), value.clone()]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -97,6 +102,9 @@ pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
     let mut servers = (0..args.servers)
         .map(|i| Worker::spawn(args, simd, Role::Server, i))
         .collect::<anyhow::Result<Vec<_>>>()?;
+    let count = args.lanes.map_or(0, |shape| shape.lanes);
+    let mut lanes =
+        (0..count).map(|i| Worker::spawn(args, simd, Role::Lane, i)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut recipient = Worker::spawn(args, simd, Role::Recipient, 0)?;
     let mut sizes = json!({});
     let mut inboxes = vec![Vec::with_capacity(BURST); servers.len()];
@@ -104,10 +112,13 @@ pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
     for number in 0..args.clients {
         client.send(&number.to_le_bytes())?;
         let statement = client.receive()?.to_vec();
-        let head = client.receive()?.len();
-        recipient.send(&client.buffer)?;
-        let post = head + client.receive()?.len();
-        recipient.send(&client.buffer)?;
+        let mut post = 0;
+        // A post that holds a ciphertext comes in two pieces.
+        for _ in 0..if lanes.is_empty() { 2 } else { 1 } {
+            let piece = client.receive()?;
+            post += piece.len();
+            recipient.send(piece)?;
+        }
         recipient.receive()?;
         let mut envelopes = 0;
         for inbox in &mut inboxes {
@@ -125,6 +136,13 @@ pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
             }
         }
         sizes = json!({"post": post, "envelopes": envelopes});
+        for lane in &mut lanes {
+            let item = client.receive()?;
+            sizes["lane_item"] = json!(item.len());
+            lane.send(&statement)?;
+            lane.send(item)?;
+            lane.receive()?;
+        }
         phase.advance(1);
     }
     phase.finish();
@@ -136,10 +154,22 @@ pub(super) fn execute(args: &RoundArgs, simd: Simd) -> anyhow::Result<Exit> {
         recipient.send(sum)?;
         sizes["server_entry"] = json!(sum.len());
     }
+    for lane in &mut lanes {
+        lane.send(b"")?;
+        let sum = lane.receive()?;
+        recipient.send(sum)?;
+        sizes["lane_sum"] = json!(sum.len());
+    }
     let client = client.finish()?;
     let recipient = recipient.finish()?;
     let servers = servers.into_iter().map(Worker::finish).collect::<anyhow::Result<Vec<_>>>()?;
-    let report = report(args, simd, &client, &servers, &recipient, sizes, yardsticks);
+    let lanes = lanes.into_iter().map(Worker::finish).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut report = report(args, simd, &client, &servers, &recipient, sizes, yardsticks);
+    if let Some(shape) = args.lanes {
+        report["lanes"] = json!(lanes::text(shape));
+        report["lane"] = medians(&lanes);
+        report["peak_rss_bytes"]["lane"] = json!(peak_rss(&lanes));
+    }
     print(&report, args.json)?;
     Ok(Exit::Ok)
 }
@@ -161,8 +191,19 @@ fn usage(args: &RoundArgs, simd: Simd) -> Option<String> {
     if !(1..=most).contains(&u64::try_from(bytes).unwrap_or(u64::MAX)) {
         return Some(format!("--bytes {bytes}: with {clients} clients give 1 to {most}"));
     }
+    if let Some(shape) = args.lanes.filter(|shape| shape.lanes < servers) {
+        let lanes = lanes::text(shape);
+        return Some(format!(
+            "--lanes {lanes}: each of {servers} servers is a lane; give KxN with N from {servers}"
+        ));
+    }
+    if args.encoding == Encoding::Slots {
+        return Some("--encoding slots: that takes two rounds; give sketch or peeling".to_owned());
+    }
     // Setup itself says what else does not fit, before eight processes find out.
-    worker::local_round(2, bytes, servers, simd).err().map(|error| format!("{error:#}"))
+    worker::local_round(2, bytes, servers, (args.encoding, args.lanes), simd)
+        .err()
+        .map(|error| format!("{error:#}"))
 }
 
 fn report(
@@ -174,11 +215,6 @@ fn report(
     bytes: Value,
     yardsticks: Value,
 ) -> Value {
-    let over_servers = |name: &str| {
-        let mut values: Vec<f64> = servers.iter().filter_map(|figures| figures[name].as_f64()).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
     let without_rss = |figures: &Value| {
         let mut figures = figures.clone();
         if let Some(fields) = figures.as_object_mut() {
@@ -186,22 +222,18 @@ fn report(
         }
         figures
     };
-    let server_rss = servers.iter().filter_map(|figures| figures["peak_rss_bytes"].as_u64()).max();
     json!({
         "clients": args.clients,
         "message_bytes": args.bytes,
         "servers": args.servers,
+        "encoding": args.encoding.to_string(),
         "client": without_rss(client),
-        "server": {
-            "arrival_per_client_ms": over_servers("arrival_per_client_ms"),
-            "statement_check_ms": over_servers("statement_check_ms"),
-            "close_ms": over_servers("close_ms"),
-        },
+        "server": medians(servers),
         "recipient": without_rss(recipient),
         "bytes": bytes,
         "peak_rss_bytes": {
             "client": client["peak_rss_bytes"],
-            "server": server_rss,
+            "server": peak_rss(servers),
             "recipient": recipient["peak_rss_bytes"],
         },
         "yardsticks": yardsticks,
@@ -209,4 +241,22 @@ fn report(
         "threads": args.threads,
         "cpu": machine::cpu(),
     })
+}
+
+/// The median over processes of one role.
+fn medians(figures: &[Value]) -> Value {
+    let over = |name: &str| {
+        let mut values: Vec<f64> = figures.iter().filter_map(|figures| figures[name].as_f64()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    json!({
+        "arrival_per_client_ms": over("arrival_per_client_ms"),
+        "statement_check_ms": over("statement_check_ms"),
+        "close_ms": over("close_ms"),
+    })
+}
+
+fn peak_rss(figures: &[Value]) -> Option<u64> {
+    figures.iter().filter_map(|figures| figures["peak_rss_bytes"].as_u64()).max()
 }

@@ -2,21 +2,25 @@
 //!
 //! An empty request ends the work; the answer to it is the role's figures as JSON.
 
+mod lanes;
+
 use super::{frames, machine, median_ms};
-use crate::local::{LocalRound, Shape};
+use crate::local::{LocalRound, Route, Shape};
 use crate::seed::Seed;
 use anyhow::{Context, ensure};
 use chipmunk::params::P300;
 use chipmunk::params::P1000;
 use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::{
-    Envelope, PostHead, PostStatement, PostView, ServerBulletinEntry, SignedPost, env_root,
+    Envelope, PostHead, PostStatement, PostView, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
+    delivery_root, env_root,
 };
-use panetiere::channel;
+use panetiere::channel::{self, Encoding};
 use panetiere::ids::ClientId;
+use panetiere::plaintext::PlainPoly;
 use panetiere::protocol::{
-    Phase, PostSum, ServerRound, cs_commit, decrypt_aggregate, kahe_encrypt, kahe_keygen, seal_openings,
-    shamir_share,
+    LaneShape, Phase, PostSum, ServerRound, code_ciphertext, cs_commit, decrypt_aggregate, kahe_encrypt,
+    kahe_keygen, seal_openings, shamir_share,
 };
 use panetiere::sss::default_threshold;
 use panetiere::wire::{Decode, DecodeWith, Encode};
@@ -36,7 +40,7 @@ pub(crate) struct Args {
     /// The role
     #[arg(value_enum)]
     pub(super) role: Role,
-    /// Which server, for that role
+    /// Which server or lane, for those roles
     #[arg(long, default_value_t = 0)]
     pub(super) index: u16,
     #[arg(long)]
@@ -49,6 +53,10 @@ pub(crate) struct Args {
     pub(super) threads: u16,
     #[arg(long)]
     pub(super) simd: Simd,
+    #[arg(long, value_parser = crate::cli::lanes::parse)]
+    pub(super) lanes: Option<LaneShape>,
+    #[arg(long)]
+    pub(super) encoding: Encoding,
 }
 
 /// The roles that are measured.
@@ -56,6 +64,8 @@ pub(crate) struct Args {
 pub(crate) enum Role {
     /// All clients, one after the other.
     Client,
+    /// One lane.
+    Lane,
     /// One server.
     Server,
     /// The recipient.
@@ -79,6 +89,7 @@ pub(super) fn local_round(
     clients: u32,
     bytes: usize,
     servers: u16,
+    (encoding, lanes): (Encoding, Option<LaneShape>),
     simd: Simd,
 ) -> anyhow::Result<LocalRound> {
     let set = if clients <= P300.rho_max { &P300 } else { &P1000 };
@@ -89,6 +100,8 @@ pub(super) fn local_round(
         threshold,
         min_clients: 2,
         message_bytes: bytes,
+        encoding,
+        route: lanes.map_or(Route::Direct, Route::Lanes),
         set,
         kernels: simd.kernels(),
     };
@@ -107,6 +120,21 @@ impl Samples {
         result
     }
 
+    /// Takes down the time of each phase of the recipient, the first one from `last` on.
+    fn observer(&mut self, mut last: Instant) -> impl FnMut(Phase) {
+        move |phase| {
+            let name = match phase {
+                Phase::VerifyLanes => "verify_lanes_ms",
+                Phase::Reconstruct => "reconstruct_ms",
+                Phase::VerifyOpenings => "verify_ms",
+                Phase::Interpolate => "interpolate_ms",
+                _ => "decrypt_ms",
+            };
+            self.0.entry(name).or_default().push(last.elapsed());
+            last = Instant::now();
+        }
+    }
+
     fn medians(&self) -> serde_json::Map<String, serde_json::Value> {
         self.0.iter().map(|(name, samples)| ((*name).to_owned(), json!(median_ms(samples)))).collect()
     }
@@ -114,18 +142,22 @@ impl Samples {
 
 pub(super) fn execute(args: &Args) -> anyhow::Result<()> {
     rayon::ThreadPoolBuilder::new().num_threads(args.threads.into()).build_global()?;
-    let local = local_round(args.clients, args.bytes, args.servers, args.simd)?;
+    let payload = (args.encoding, args.lanes);
+    let local = local_round(args.clients, args.bytes, args.servers, payload, args.simd)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut figures = match args.role {
         Role::Client => client(&local, args, &mut input, &mut output)?,
         Role::Server => server(&local, args, &mut input, &mut output)?,
+        Role::Lane => lanes::lane(&local, args, &mut input, &mut output)?,
+        Role::Recipient if args.lanes.is_some() => lanes::recipient(&local, args, &mut input, &mut output)?,
         Role::Recipient => recipient(&local, args, &mut input, &mut output)?,
     };
     figures["peak_rss_bytes"] = json!(machine::peak_rss_bytes());
     frames::write(&mut output, &serde_json::to_vec(&figures)?)
 }
 
-/// Request: a client's number. Answer: statement, the post in two pieces (head and ciphertext), one envelope a server.
+/// Request: a client's number. Answer: statement, the post, one envelope a server, one item a lane. Without lanes the post
+/// comes in two pieces, head and ciphertext.
 fn client(
     local: &LocalRound,
     args: &Args,
@@ -153,25 +185,47 @@ fn client(
         let client = ClientId(number);
         let sealed = samples
             .time("seal_ms", || seal_openings(&mut rng, params, session, client, root, &openings, &keys))?;
-        let (statement, head, envelopes) = samples.time("pack_ms", || {
-            let (env_root, envelopes) =
-                env_root(client, keys.iter().map(|(_, key)| key.digest()).zip(sealed));
-            let statement =
-                PostStatement::direct(params, session, client, &commitment, &ciphertext, env_root);
-            let signed = SignedPost::sign(statement, &local.clients[crate::local::index(number)]);
-            let statement = signed.to_bytes();
-            let head = PostHead { signed, commitment }.to_bytes(params);
-            (statement, head, envelopes)
-        });
-        samples.0.entry("total_ms").or_default().push(started.elapsed());
-        frames::write(output, &statement)?;
-        frames::write(output, &head)?;
-        frames::write(output, &ciphertext)?;
-        for envelope in envelopes {
-            frames::write(output, &envelope.to_bytes())?;
+        let sealed = keys.iter().map(|(_, key)| key.digest()).zip(sealed);
+        let signing_key = &local.clients[crate::local::index(number)];
+        if let Some(code) = params.lane_code() {
+            let (share_commitment, (root, envelopes, items)) = samples.time("lanes_ms", || {
+                let (share_commitment, bodies) = code_ciphertext(code, &ciphertext)?;
+                anyhow::Ok((share_commitment, delivery_root(client, sealed, bodies)))
+            })?;
+            let (statement, post) = samples.time("pack_ms", || {
+                let roots = (&commitment, &share_commitment);
+                let statement = PostStatement::erasure(params, session, client, roots, &ciphertext, root);
+                let signed = SignedPost::sign(statement, signing_key);
+                let statement = signed.to_bytes();
+                (statement, RsClientBulletinEntry { signed, commitment, share_commitment }.to_bytes(params))
+            });
+            samples.0.entry("total_ms").or_default().push(started.elapsed());
+            frames::write(output, &statement)?;
+            frames::write(output, &post)?;
+            send_all(output, &envelopes)?;
+            send_all(output, &items)?;
+        } else {
+            let (statement, head, envelopes) = samples.time("pack_ms", || {
+                let (env_root, envelopes) = env_root(client, sealed);
+                let statement =
+                    PostStatement::direct(params, session, client, &commitment, &ciphertext, env_root);
+                let signed = SignedPost::sign(statement, signing_key);
+                let statement = signed.to_bytes();
+                let head = PostHead { signed, commitment }.to_bytes(params);
+                (statement, head, envelopes)
+            });
+            samples.0.entry("total_ms").or_default().push(started.elapsed());
+            frames::write(output, &statement)?;
+            frames::write(output, &head)?;
+            frames::write(output, &ciphertext)?;
+            send_all(output, &envelopes)?;
         }
     }
     Ok(json!(samples.medians()))
+}
+
+fn send_all(output: &mut impl Write, objects: &[impl Encode]) -> anyhow::Result<()> {
+    objects.iter().try_for_each(|object| frames::write(output, &object.to_bytes()))
 }
 
 /// Requests: statement, envelope; the answer is empty. At the end: the signed sum.
@@ -233,11 +287,7 @@ fn recipient(
         })?;
         frames::write(output, b"")?;
     }
-    let mut sums = Vec::new();
-    for _ in 0..args.servers {
-        frames::read(input, &mut request)?;
-        sums.push(request.clone());
-    }
+    let sums = receive_all(input, args.servers)?;
     let mut close = Samples::default();
     let mut messages = Vec::new();
     for _ in 0..CLOSE_REPEATS {
@@ -246,26 +296,35 @@ fn recipient(
             .iter()
             .map(|sum| ServerBulletinEntry::from_bytes_with(params, sum))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut last = started;
-        let recovered = decrypt_aggregate(&posts, &local.epoch, &entries, &mut |phase| {
-            let name = match phase {
-                Phase::VerifyOpenings => "verify_ms",
-                Phase::Interpolate => "interpolate_ms",
-                _ => "decrypt_ms",
-            };
-            close.0.entry(name).or_default().push(last.elapsed());
-            last = Instant::now();
-        })?;
-        messages = close.time("decode_ms", || {
-            channel::decode_messages(&local.channel, &local.session, &recovered.plaintext, None)
-        })?;
+        let recovered = decrypt_aggregate(&posts, &local.epoch, &entries, &mut close.observer(started))?;
+        messages = decode(local, &mut close, &recovered.plaintext)?;
         samples.0.entry("close_total_ms").or_default().push(started.elapsed());
     }
+    check(args, messages)?;
+    let mut figures = json!(samples.medians());
+    figures["close"] = json!(close.medians());
+    Ok(figures)
+}
+
+/// So many frames, each an object.
+fn receive_all(input: &mut impl Read, count: u16) -> anyhow::Result<Vec<Vec<u8>>> {
+    let one = |_| {
+        let mut object = Vec::new();
+        frames::read(input, &mut object)?;
+        Ok(object)
+    };
+    (0..count).map(one).collect()
+}
+
+fn decode(local: &LocalRound, close: &mut Samples, sum: &[PlainPoly]) -> anyhow::Result<Vec<Vec<u8>>> {
+    Ok(close.time("decode_ms", || channel::decode_messages(&local.channel, &local.session, sum, None))?)
+}
+
+/// Whether exactly what the clients sent came out.
+fn check(args: &Args, mut messages: Vec<Vec<u8>>) -> anyhow::Result<()> {
     let mut sent: Vec<Vec<u8>> = (0..args.clients).map(|client| message(client, args.bytes)).collect();
     sent.sort_unstable();
     messages.sort_unstable();
     ensure!(messages == sent, "the recovered messages are not those sent");
-    let mut figures = json!(samples.medians());
-    figures["close"] = json!(close.medians());
-    Ok(figures)
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! A demo's report for people.
 
-use super::report::{DemoReport, Measures, Message, culprit};
+use super::lie::Party;
+use super::report::{DemoReport, Measures, Message, listed};
 use crate::cli::terminal::{self, Style};
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,36 +12,51 @@ const SHOWN_MESSAGES: usize = 20;
 const SHOWN_CHARACTERS: usize = 72;
 
 impl DemoReport {
-    /// The report for people, without a line break at the end.
-    pub fn render(&self, style: Style) -> String {
+    /// The report for people, without a line break at the end; `messages`: with what was recovered.
+    pub fn render(&self, style: Style, messages: bool) -> String {
         let round = &self.round;
         let mut out = String::new();
+        let lanes = round.lanes.as_ref().map_or_else(String::new, |lanes| {
+            let (needed, lanes) = lanes.split_once('x').unwrap_or((lanes, ""));
+            format!(", any {needed} of {lanes} lanes")
+        });
+        let aggregators =
+            round.aggregators.map_or_else(String::new, |aggregators| format!(", {aggregators} aggregators"));
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "{}: {} clients ({} send nothing), {} servers, any {} recover\ncrs {}\nsimd {}\n",
+            "{}: {} clients ({} send nothing), {} servers, any {} recover{lanes}{aggregators}\n{} encoding, crs {}\nsimd {}\n",
             round.mode,
             round.clients,
             round.cover,
             round.servers,
             round.threshold,
+            round.encoding,
             round.crs_digest,
             self.simd
         );
         render_measures(&mut out, &round.phase_ms, &round.link_bytes);
-        render_messages(&mut out, &round.messages);
+        if messages {
+            render_messages(&mut out, &round.messages);
+        }
         let _ =
             writeln!(out, "check   {}  {}", round.counts(), style.verdict(self.round_failures().is_empty()));
+        let found = match &*self.tamper.absent {
+            [] => format!("{} named", self.tamper.named()),
+            absent if self.tamper.culprits.is_empty() => format!("{} missed", listed(absent)),
+            absent => format!("{} named, {} missed", self.tamper.named(), listed(absent)),
+        };
         let outcome = if self.survives_a_lie() {
             format!("{} of {} recovered without it", self.tamper.recovered, self.tamper.sent)
         } else {
-            format!("{} recovered: too few servers are left", self.tamper.recovered)
+            let kind = if matches!(self.liar, Party::Lane(_)) { "lanes" } else { "servers" };
+            format!("{} recovered: too few {kind} are left", self.tamper.recovered)
         };
         let _ = write!(
             out,
-            "tamper  {} publishes a wrong sum: {} named, {outcome}  {}",
-            culprit(self.tampered),
-            self.tamper.named(),
+            "tamper  {} {}: {found}, {outcome}  {}",
+            self.liar,
+            self.lie.deed(),
             style.verdict(self.tamper_failures().is_empty())
         );
         out
@@ -113,10 +129,10 @@ mod tests {
 
     #[test]
     fn text_shows_measures_counts_and_the_culprit() {
-        let text = good().render(Style::PLAIN);
+        let text = good().render(Style::PLAIN, true);
         for line in [
             "direct: 4 clients (1 send nothing), 4 servers, any 3 recover".to_owned(),
-            format!("crs {}", "0f".repeat(32)),
+            format!("sketch encoding, crs {}", "0f".repeat(32)),
             "simd scalar".to_owned(),
             format!("  {:<24}{:>12}    {:<32}{:>16}", "seal", "2.0", "posts", "5,945,857"),
             format!("  {:<24}{:>12}", "sum", "1.2"),

@@ -1,25 +1,35 @@
 //! What a demo found, for programs (`--json`) and for people.
 
+use super::lie::{Lie, Party};
 use base64::Engine;
 use chipmunk::ring::backend::Simd;
-use panetiere::ids::{CrsDigest, ServerId};
+use panetiere::bulletin::Mode;
+use panetiere::channel::Encoding;
+use panetiere::evidence::Evidence;
+use panetiere::ids::CrsDigest;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-/// A round, and the same round again with a server that publishes a wrong sum.
+/// A round, and the same round again with somebody who lies.
 #[derive(Clone, Debug, Serialize)]
 pub struct DemoReport {
     /// The round in which everybody is honest.
     #[serde(flatten)]
     pub round: RoundReport,
-    /// The round in which `tampered` lies.
+    /// The round in which `liar` lies. What a client that is found out has sent is not counted there.
     pub tamper: RoundReport,
-    /// The server that lies in `tamper`: the only culprit there may be.
+    /// The lie of that round.
+    #[serde(serialize_with = "as_text")]
+    pub lie: Lie,
+    /// Who tells it: the only party that may be named.
+    #[serde(serialize_with = "as_text")]
+    pub liar: Party,
+    /// Whether there are more lanes than are needed.
     #[serde(skip)]
-    pub tampered: ServerId,
+    pub spare_lanes: bool,
     /// The arithmetic that both rounds ran on.
     #[serde(skip)]
     pub simd: Simd,
@@ -28,8 +38,16 @@ pub struct DemoReport {
 /// One round. The fields are the keys of the JSON object.
 #[derive(Clone, Debug, Serialize)]
 pub struct RoundReport {
-    /// How ciphertexts reach the recipient: `direct`.
-    pub mode: &'static str,
+    /// How ciphertexts reach the recipient.
+    #[serde(serialize_with = "as_text")]
+    pub mode: Mode,
+    /// How messages become a summable vector.
+    #[serde(serialize_with = "as_text")]
+    pub encoding: Encoding,
+    /// The lanes, `KxN`, if there are any.
+    pub lanes: Option<String>,
+    /// The aggregators, if there are any.
+    pub aggregators: Option<usize>,
     /// Clients of the round.
     pub clients: u32,
     /// Clients among them that sent nothing.
@@ -48,8 +66,15 @@ pub struct RoundReport {
     pub extra: usize,
     /// The recovered messages.
     pub messages: Vec<Message>,
-    /// Parties proved to have lied, as [`culprit`] writes them.
-    pub culprits: Vec<String>,
+    /// Parties proved to have lied.
+    #[serde(serialize_with = "as_texts")]
+    pub culprits: Vec<Party>,
+    /// What convicts them before everybody, where the demo has it.
+    #[serde(skip)]
+    pub evidence: Vec<(Party, Box<Evidence>)>,
+    /// Parties whose answer has not come: that proves nothing.
+    #[serde(serialize_with = "as_texts")]
+    pub absent: Vec<Party>,
     /// The wall-clock time of each phase.
     pub phase_ms: Measures<Duration>,
     /// All bytes that crossed each link in the round, from all its senders together, framing included.
@@ -57,11 +82,6 @@ pub struct RoundReport {
     /// The public parameters.
     #[serde(serialize_with = "as_text")]
     pub crs_digest: CrsDigest,
-}
-
-/// The text that names `server` as a culprit.
-pub fn culprit(server: ServerId) -> String {
-    format!("server {server}")
 }
 
 /// A recovered message. In JSON a string, or `{"base64": "…"}` if it is not UTF-8.
@@ -124,6 +144,10 @@ fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer: S) -> Resu
     serializer.collect_str(value)
 }
 
+fn as_texts<S: Serializer>(values: &[Party], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
+}
+
 /// How two collections of messages differ when order does not count but repetition does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -163,7 +187,7 @@ impl RoundReport {
     }
 
     pub(super) fn named(&self) -> String {
-        if self.culprits.is_empty() { "nobody".to_owned() } else { self.culprits.join(", ") }
+        listed(&self.culprits)
     }
 
     pub(super) fn counts(&self) -> String {
@@ -172,6 +196,14 @@ impl RoundReport {
             self.sent, self.recovered, self.missing, self.extra
         )
     }
+}
+
+/// The parties' names, or `nobody`.
+pub(super) fn listed(parties: &[Party]) -> String {
+    if parties.is_empty() {
+        return "nobody".to_owned();
+    }
+    parties.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl DemoReport {
@@ -188,15 +220,25 @@ impl DemoReport {
         if !self.round.culprits.is_empty() {
             failures.push(format!("nobody lied, but {} was named", self.round.named()));
         }
+        if !self.round.absent.is_empty() {
+            failures.push(format!("everybody answered, but {} is missing", listed(&self.round.absent)));
+        }
         failures
     }
 
-    /// Without the lying server there must still be a threshold of servers for its round to be recovered. If there
-    /// is not, the round must end with the server named and nothing recovered.
+    /// The liar, and nobody else, must be named; or missed, if it says nothing. Without it there must still be enough of
+    /// its kind for its round to be recovered. If there are not, nothing may be recovered.
     pub(super) fn tamper_failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
-        if self.tamper.culprits != [culprit(self.tampered)] {
-            failures.push(format!("{} lied, but {} was named", culprit(self.tampered), self.tamper.named()));
+        let liar = self.liar;
+        let (culprits, absent): (&[Party], &[Party]) =
+            if self.lie.is_proved() { (&[liar], &[]) } else { (&[], &[liar]) };
+        if self.tamper.culprits != culprits {
+            let expected = if self.lie.is_proved() { "lied" } else { "said nothing" };
+            failures.push(format!("{liar} {expected}, but {} was named", self.tamper.named()));
+        }
+        if self.tamper.absent != absent {
+            failures.push(format!("{} is missing, expected {}", listed(&self.tamper.absent), listed(absent)));
         }
         if self.survives_a_lie() && !self.tamper.is_complete() {
             failures.push(format!("the tampered round was not recovered: {}", self.tamper.counts()));
@@ -205,124 +247,24 @@ impl DemoReport {
             failures
                 .push(format!("the tampered round was recovered from a wrong sum: {}", self.tamper.counts()));
         }
+        let excluded = usize::from(self.lie.by_client());
+        if self.tamper.sent + excluded != self.round.sent {
+            let (tampered, honest) = (self.tamper.sent, self.round.sent);
+            failures
+                .push(format!("{tampered} messages count in the tampered round, {honest} in the honest one"));
+        }
         failures
     }
 
     pub(super) fn survives_a_lie(&self) -> bool {
-        self.tamper.servers > self.tamper.threshold
+        match self.liar {
+            // Aggregators are not needed: the posts are there.
+            Party::Aggregator(_) | Party::Client(_) => true,
+            Party::Lane(_) => self.spare_lanes,
+            Party::Server(_) => self.tamper.servers > self.tamper.threshold,
+        }
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::cli::terminal::Style;
-    use serde_json::{Value, json};
-
-    fn round(messages: &[&[u8]], culprits: &[&str]) -> RoundReport {
-        let mut phases = Measures::default();
-        phases.add("seal", Duration::from_micros(1500));
-        phases.add("sum", Duration::from_nanos(1_234_567));
-        phases.add("seal", Duration::from_micros(500));
-        let mut links = Measures::default();
-        links.add("posts", 5_945_856);
-        links.add("posts", 1);
-        RoundReport {
-            mode: "direct",
-            clients: 4,
-            cover: 1,
-            servers: 4,
-            threshold: 3,
-            sent: messages.len(),
-            recovered: messages.len(),
-            missing: 0,
-            extra: 0,
-            messages: messages.iter().map(|message| Message(message.to_vec())).collect(),
-            culprits: culprits.iter().map(|&name| name.to_owned()).collect(),
-            phase_ms: phases,
-            link_bytes: links,
-            crs_digest: "0f".repeat(32).parse().unwrap(),
-        }
-    }
-
-    pub(in super::super) fn good() -> DemoReport {
-        let messages: [&[u8]; 3] = [b"", "é".as_bytes(), b"\xff\x00"];
-        DemoReport {
-            round: round(&messages, &[]),
-            tamper: round(&messages, &["server 2"]),
-            tampered: ServerId(2),
-            simd: Simd::Scalar,
-        }
-    }
-
-    #[test]
-    fn json_has_exactly_the_promised_keys_and_values() {
-        let mut expected = json!({
-            "mode": "direct", "clients": 4, "cover": 1, "servers": 4, "threshold": 3,
-            "sent": 3, "recovered": 3, "missing": 0, "extra": 0,
-            "messages": ["", "é", {"base64": "/wA="}],
-            "culprits": [],
-            "phase_ms": {"seal": 2.0, "sum": 1.235},
-            "link_bytes": {"posts": 5_945_857},
-            "crs_digest": "0f".repeat(32),
-        });
-        let mut tamper = expected.clone();
-        tamper["culprits"] = json!(["server 2"]);
-        expected["tamper"] = tamper;
-        let text = serde_json::to_string(&good()).unwrap();
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
-        assert!(!text.contains('\n'), "one line for programs that read lines");
-    }
-
-    #[test]
-    fn difference_counts_repetitions() {
-        let compare = |sent: &[&str], recovered: &[&str]| {
-            let Difference { missing, extra } = Difference::between(sent, recovered);
-            (missing, extra)
-        };
-        assert_eq!(compare(&[], &[]), (0, 0));
-        assert_eq!(compare(&["a", "b", "a"], &["a", "a", "b"]), (0, 0));
-        assert_eq!(compare(&["a", "a", "a"], &["a"]), (2, 0));
-        assert_eq!(compare(&["a"], &["a", "a", ""]), (0, 2));
-        assert_eq!(compare(&["a", ""], &["b", "c", "a"]), (1, 2));
-    }
-
-    #[test]
-    fn every_deviation_is_a_failure_of_its_own() {
-        assert_eq!(good().failures(), [""; 0]);
-        type Spoil = fn(&mut DemoReport);
-        let spoilers: [(&str, Spoil); 9] = [
-            ("1 missing", |report| report.round.missing = 1),
-            ("2 extra", |report| report.round.extra = 2),
-            ("2 recovered", |report| report.round.recovered = 2),
-            ("nobody lied, but server 0 was named", |report| {
-                report.round.culprits = vec![culprit(ServerId(0))]
-            }),
-            ("nobody was named", |report| report.tamper.culprits.clear()),
-            ("but server 1 was named", |report| report.tamper.culprits = vec![culprit(ServerId(1))]),
-            ("server 2, server 1", |report| report.tamper.culprits.push(culprit(ServerId(1)))),
-            ("was not recovered", |report| report.tamper.missing = 1),
-            ("from a wrong sum", |report| report.tamper.threshold = 4),
-        ];
-        for (telling, spoil) in spoilers {
-            let mut report = good();
-            spoil(&mut report);
-            let failures = report.failures();
-            assert_eq!(failures.len(), 1, "{telling}: {failures:?}");
-            assert!(failures[0].contains(telling), "{telling}: {failures:?}");
-            assert_eq!(report.render(Style::PLAIN).matches("FAILED").count(), 1, "{telling}");
-        }
-    }
-
-    #[test]
-    fn a_lie_that_leaves_too_few_servers_must_end_the_round() {
-        let mut report = good();
-        report.tamper.threshold = 4;
-        (report.tamper.recovered, report.tamper.missing) = (0, 3);
-        report.tamper.messages.clear();
-        assert_eq!(report.failures(), [""; 0]);
-        assert!(
-            report.render(Style::PLAIN).contains("server 2 named, 0 recovered: too few servers are left  ok")
-        );
-    }
-}
+pub(super) mod tests;

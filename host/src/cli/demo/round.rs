@@ -1,247 +1,227 @@
-//! The round behind `panetiere demo`: all parties in one process, every hop through its wire bytes.
+//! The rounds behind `panetiere demo`: all parties in one process, every hop through its wire bytes.
 
-use super::args::DemoConfig;
-use super::report::{DemoReport, Difference, Measures, Message, RoundReport, culprit};
-use crate::cli::progress::{Phase, Progress};
-use crate::local::{LocalRound, Shape, index};
-use anyhow::{Context, bail};
-use panetiere::bulletin::{Envelope, PostView, ServerBulletinEntry, SignedPost, VerifiedPost};
-use panetiere::channel;
-use panetiere::cs::OpeningSum;
-use panetiere::ids::{ClientId, ServerId};
-use panetiere::protocol::{
-    ClientRound, Culprit, Phase as RecipientPhase, PostSum, ProtocolParams, RecipientError, Recovered,
-    RejectReason, ServerRound, decrypt_aggregate, run_client_round, unseal_opening,
-};
-use panetiere::wire::{Decode, DecodeWith, Encode};
+use super::collect::{Closed, Collected, Deceit, collect};
+use super::config::DemoConfig;
+use super::ingress::{Book, Named, Outcome};
+use super::lie::{Lie, Party};
+use super::report::{DemoReport, Difference, Message, RoundReport};
+use crate::cli::lanes;
+use crate::cli::progress::Progress;
+use crate::local::{LocalRound, index};
+use anyhow::Context;
+use panetiere::bulletin::{CanonicalSet, Mode, ServerBulletinEntry};
+use panetiere::channel::{self, Encoding};
+use panetiere::codec::slots::Ticket;
+use panetiere::fault::Fault;
+use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
+use panetiere::plaintext::PlainPoly;
+use panetiere::wire::DecodeWith;
+use rand_chacha::ChaCha20Rng;
 use rand_core::Rng;
-use rayon::prelude::*;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Verify, interpolate, decrypt, decode.
-const RECOVER_STEPS: u64 = 4;
+/// Sessions that a demo may open in one mode; each mode has leaves of its own.
+const LEAVES: u64 = 4;
 
-/// A sum of the messages' vectors, on its way through the servers and the recipient.
-struct Collected<'a> {
-    rounds: Vec<ServerRound>,
-    /// What the lying server adds up: everybody but the last client.
-    lie: OpeningSum,
-    posts: PostSum<'a>,
-}
-
-/// Runs the round and its tampered twin.
-pub(super) fn run(config: &DemoConfig, progress: &Progress) -> anyhow::Result<DemoReport> {
-    let mut phases = Measures::default();
-    let mut links = Measures::default();
+/// Runs the round in one mode, and its tampered twin.
+pub(super) fn run(config: &DemoConfig, mode: Mode, progress: &Progress) -> anyhow::Result<DemoReport> {
+    let mut book = Book::default();
     let phase = progress.phase("setup", 1);
-    let common = setup(config)?;
+    let parties = LocalRound::new(&config.seed, config.shape(mode))?;
     phase.advance(1);
-    phases.add("setup", phase.finish());
-    let liar = ServerId(below(config.seed.stream("liar").next_u32(), config.servers));
+    book.phases.add("setup", phase.finish());
+    let liar = choose_liar(config);
+    let deceit = Deceit { lie: config.lie, liar };
+    let leaf = LEAVES * mode as u64;
 
-    let mut collected = collect(config, &common, liar, progress, &mut phases, &mut links)?;
-    let phase = progress.phase("close", config.servers.into());
-    let mut sums = Vec::new();
-    for round in &mut collected.rounds {
-        let sum = round.close(&common.canonical).context("a server could not close the round")?;
-        sums.push(sum.to_bytes(&common.params));
-        phase.advance(1);
-    }
-    phases.add("server close", phase.finish());
+    let common = announce(config, &parties, leaf, progress, &mut book)?;
+    let vectors = |client: u32, rng: &mut ChaCha20Rng| vector(config, &common, client, rng);
+    let told = (!config.lie.by_client()).then_some(deceit);
+    let mut collected = collect(&config.seed, &common.round, &vectors, told, progress, &mut book)?;
+    let mut closed = collected.close(progress, &mut book)?;
+    let round = recover(config, mode, &collected, &closed, "recover", progress, book)?;
 
-    let phase = progress.phase("recover", RECOVER_STEPS);
-    let honest = recover(config, &common, &collected.posts, &sums, phases, links, phase)?;
-    // The dangerous lie: a sum that leaves one client out, signed as the sum over the whole set.
-    let identity = &common.servers[usize::from(liar.0)];
-    let honest_entry = decode_sum(&common, &sums[usize::from(liar.0)])?;
-    let wrong = ServerBulletinEntry::sign(
-        *honest_entry.claim(),
-        collected.lie.finish(liar.0),
-        &common.params,
-        identity.signing_key(),
-    );
-    sums[usize::from(liar.0)] = wrong.to_bytes(&common.params);
-    let (phases, links) = (Measures::default(), Measures::default());
-    let phase = progress.phase("recover despite the lie", RECOVER_STEPS);
-    let tamper = recover(config, &common, &collected.posts, &sums, phases, links, phase)?;
-    Ok(DemoReport { round: honest, tamper, tampered: liar, simd: config.simd })
-}
-
-/// A number below `bound`, for choices that need not be unbiased.
-fn below(word: u32, bound: u16) -> u16 {
-    u16::try_from(word % u32::from(bound)).expect("a remainder is below its modulus")
-}
-
-fn setup(config: &DemoConfig) -> anyhow::Result<LocalRound> {
-    let shape = Shape {
-        clients: config.clients,
-        servers: config.servers,
-        threshold: config.threshold,
-        min_clients: config.min_clients,
-        message_bytes: config.message_bytes,
-        set: config.params.set(),
-        kernels: config.simd.kernels(),
+    let mut book = Book::default();
+    let name = "recover despite the lie";
+    let tamper = if told.is_some() {
+        collected.falsify(deceit, &mut closed)?;
+        recover(config, mode, &collected, &closed, name, progress, book)?
+    } else {
+        // Who answers a session twice has lied: a round with other posts is another session.
+        drop(collected);
+        let common = announce(config, &parties, leaf + LEAVES / 2, progress, &mut book)?;
+        let vectors = |client: u32, rng: &mut ChaCha20Rng| vector(config, &common, client, rng);
+        let mut collected =
+            collect(&config.seed, &common.round, &vectors, Some(deceit), progress, &mut book)?;
+        let closed = collected.close(progress, &mut book)?;
+        recover(config, mode, &collected, &closed, name, progress, book)?
     };
-    LocalRound::new(&config.seed, shape)
+    let spare_lanes = config.lanes.lanes > config.lanes.needed;
+    Ok(DemoReport { round, tamper, lie: config.lie, liar, spare_lanes, simd: config.simd })
 }
 
-/// Clients encode, encrypt and seal; servers and recipient take what arrives, batch by batch, and keep only sums.
-fn collect<'a>(
+fn choose_liar(config: &DemoConfig) -> Party {
+    let word = config.seed.stream("liar").next_u32();
+    // For choices that need not be unbiased.
+    let below =
+        |bound: u16| u16::try_from(word % u32::from(bound)).expect("a remainder is below its modulus");
+    match config.lie {
+        Lie::ServerWrongSum => Party::Server(ServerId(below(config.servers))),
+        Lie::AggregatorWrongSum | Lie::AggregatorWrongRoot => {
+            Party::Aggregator(AggregatorId(below(config.aggregators())))
+        }
+        Lie::LaneWrongSum | Lie::LaneDown => Party::Lane(NodeId(below(config.lanes.lanes))),
+        // One that has something to say: it must not come out.
+        _ => Party::Client(ClientId(word % config.sent())),
+    }
+}
+
+/// A round that can be posted to. With slots, the tickets by which clients find theirs.
+struct Announced {
+    round: LocalRound,
+    tickets: Vec<Ticket>,
+}
+
+/// Opens a round. For slots another one goes before it, in which they are reserved.
+fn announce(
     config: &DemoConfig,
-    common: &'a LocalRound,
-    liar: ServerId,
+    parties: &LocalRound,
+    leaf: u64,
     progress: &Progress,
-    phases: &mut Measures<Duration>,
-    links: &mut Measures<u64>,
-) -> anyhow::Result<Collected<'a>> {
-    let LocalRound { params, session, servers, clients, epoch, .. } = common;
-    let rounds =
-        servers.iter().map(|s| ServerRound::new(Arc::clone(params), *session, Arc::clone(s))).collect();
-    let posts = PostSum::new(params, *session, &common.canonical);
-    let mut collected = Collected { rounds, lie: OpeningSum::new(params.cs()), posts };
-    let keys = epoch.envelope_keys();
-    let bar = progress.phase("collect", config.clients.into());
-    let ids: Vec<u32> = (0..config.clients).collect();
-    for batch in ids.chunks(rayon::current_num_threads()) {
-        let started = Instant::now();
-        let run = |&client: &u32| {
-            // Every client has a stream of its own, so the batch size changes nothing.
-            let mut rng = config.seed.stream(&format!("client {client}"));
-            let payload = config.messages.get(index(client)).map(Vec::as_slice);
-            let message = common.vector(&mut rng, payload)?;
-            let key = &clients[index(client)];
-            let round = run_client_round(&mut rng, params, session, ClientId(client), &message, &keys, key)?;
-            anyhow::Ok(Sent::pack(params, &round))
-        };
-        let sent = batch.par_iter().map(run).collect::<anyhow::Result<Vec<Sent>>>()?;
-        phases.add("clients", started.elapsed());
-
-        let started = Instant::now();
-        let delivered = sent.iter().map(|sent| deliver(common, sent)).collect::<anyhow::Result<Vec<_>>>()?;
-        collected.rounds.par_iter_mut().enumerate().try_for_each(|(server, round)| {
-            delivered.iter().try_for_each(|(post, envelopes)| {
-                let envelope = Envelope::from_bytes_with(params, envelopes[server])?;
-                anyhow::Ok(round.receive(post, &envelope)?)
-            })
-        })?;
-        phases.add("server arrival", started.elapsed());
-
-        let last = ClientId(config.clients - 1);
-        for (post, envelopes) in delivered.iter().filter(|(post, _)| post.client() != last) {
-            let envelope = Envelope::from_bytes_with(params, envelopes[usize::from(liar.0)])?;
-            let identity = &servers[usize::from(liar.0)];
-            collected.lie.add(&unseal_opening(identity, params, post, &envelope)?.1);
-        }
-
-        let started = Instant::now();
-        for sent in &sent {
-            let post = PostView::parse(params, &sent.post)?;
-            let key = common.admitted(post.head.signed.claim().client)?;
-            collected.posts.add(&key, post)?;
-            bar.advance(1);
-        }
-        phases.add("recipient arrival", started.elapsed());
-        for sent in &sent {
-            links.add("clients to bulletin", size(sent.post.len()));
-            links.add("clients to servers", sent.envelopes.iter().map(|e| size(e.len())).sum());
-            links.add("bulletin to servers", size(sent.statement.len()) * u64::from(config.servers));
-            links.add("bulletin to recipient", size(sent.post.len()));
-        }
+    book: &mut Book,
+) -> anyhow::Result<Announced> {
+    if config.encoding != Encoding::Slots {
+        return Ok(Announced { round: parties.at(leaf, parties.channel.clone()), tickets: Vec::new() });
     }
-    bar.finish();
-    Ok(collected)
+    let phase = progress.phase("reserve", 1);
+    let reservation = parties.reservation(leaf)?;
+    let mut rng = config.seed.stream(&format!("tickets of session {}", reservation.session));
+    let tickets: Vec<Ticket> = (0..config.clients).map(|_| Ticket::random(&mut rng)).collect();
+    let vectors = |client: u32, rng: &mut ChaCha20Rng| {
+        let request = config.messages.get(index(client)).map(|message| {
+            let bytes = u32::try_from(message.len()).expect("a message of a demo is below 64 MiB");
+            tickets[index(client)].request(bytes)
+        });
+        reservation.vector(rng, request.as_ref().map(|request| request.as_slice()))
+    };
+    let (silent, mut own) = (Progress::silent(), Book::default());
+    let mut collected = collect(&config.seed, &reservation, &vectors, None, &silent, &mut own)?;
+    let closed = collected.close(&silent, &mut own)?;
+    let outcome = open(&collected, &closed, &mut own, &mut |_| {})?;
+    let plaintext = outcome.plaintext.context("the reservation was not recovered")?;
+    let requests = channel::deliver(&reservation.channel, &reservation.session, &plaintext)?.messages;
+    let announced = parties.channel.with_tickets(&requests)?;
+    let announced = announced.schedule().context("slots have a schedule")?.digest();
+    let scheduled = parties.channel.with_agreed_tickets(&requests, &announced)?;
+    phase.advance(1);
+    book.phases.add("reservation", phase.finish());
+    book.links.add("reservation, all links", own.links.iter().map(|(_, bytes)| bytes).sum());
+    Ok(Announced { round: parties.at(leaf + 1, scheduled), tickets })
 }
 
-/// One client's round as bytes.
-struct Sent {
-    statement: Vec<u8>,
-    post: Vec<u8>,
-    envelopes: Vec<Vec<u8>>,
-}
-
-impl Sent {
-    fn pack(params: &ProtocolParams, round: &ClientRound) -> Self {
-        Self {
-            statement: round.post.head.signed.to_bytes(),
-            post: round.post.to_bytes(params),
-            envelopes: round.envelopes.iter().map(Encode::to_bytes).collect(),
+/// The vector of a client: its message, or cover.
+fn vector(
+    config: &DemoConfig,
+    announced: &Announced,
+    client: u32,
+    rng: &mut ChaCha20Rng,
+) -> anyhow::Result<Vec<PlainPoly>> {
+    let Announced { round, tickets } = announced;
+    let payload = config.messages.get(index(client)).map(Vec::as_slice);
+    match tickets.get(index(client)).zip(payload) {
+        // A message that has no slot is missed when what was recovered is compared with what was sent.
+        Some((ticket, payload)) => {
+            let (vector, _) = channel::encode_in_slot(ticket, &round.channel, &round.session, payload)?;
+            Ok(vector)
         }
+        None => round.vector(rng, payload),
     }
 }
 
-/// What a server sees of one client: the logged statement, checked, and all envelopes still as bytes.
-fn deliver<'a>(common: &LocalRound, sent: &'a Sent) -> anyhow::Result<(VerifiedPost, Vec<&'a [u8]>)> {
-    let statement = SignedPost::from_bytes(&sent.statement)?;
-    let key = common.admitted(statement.claim().client)?;
-    let post = statement.check(&common.params, &common.session, &key)?;
-    Ok((post, sent.envelopes.iter().map(Vec::as_slice).collect()))
+/// The set without some of its clients.
+pub(super) fn without(set: &CanonicalSet, clients: &[ClientId]) -> anyhow::Result<CanonicalSet> {
+    let rest = set.clients().iter().copied().filter(|client| !clients.contains(client));
+    CanonicalSet::new(rest).context("no client is left")
 }
 
-fn decode_sum(common: &LocalRound, bytes: &[u8]) -> anyhow::Result<ServerBulletinEntry> {
-    ServerBulletinEntry::from_bytes_with(&common.params, bytes).context("a server's sum does not parse")
+/// The recipient's end of the round: sums in, a vector out.
+fn open(
+    collected: &Collected<'_>,
+    closed: &Closed,
+    book: &mut Book,
+    observe: &mut dyn FnMut(&'static str),
+) -> anyhow::Result<Outcome> {
+    let sums = [("servers to recipient", &closed.servers), (collected.ingress.link(), &closed.ingress)];
+    for (link, sums) in sums {
+        sums.iter().for_each(|sum| book.carry(link, sum.len()));
+    }
+    let params = &collected.common.params;
+    let entries = closed.servers.iter().map(|sum| ServerBulletinEntry::from_bytes_with(params, sum));
+    let entries = entries.collect::<Result<Vec<_>, _>>().context("a server's sum does not parse")?;
+    collected.ingress.recover(&closed.canonical, &entries, &closed.ingress, observe)
 }
 
 /// The recipient's end of the round: sums in, messages out, and what they are compared with what was sent.
 fn recover(
     config: &DemoConfig,
-    common: &LocalRound,
-    posts: &PostSum<'_>,
-    sums: &[Vec<u8>],
-    mut phases: Measures<Duration>,
-    mut links: Measures<u64>,
-    bar: Phase<'_>,
+    mode: Mode,
+    collected: &Collected<'_>,
+    closed: &Closed,
+    name: &'static str,
+    progress: &Progress,
+    mut book: Book,
 ) -> anyhow::Result<RoundReport> {
-    sums.iter().for_each(|sum| links.add("servers to recipient", size(sum.len())));
-    let mut started = Instant::now();
-    let entries = sums.iter().map(|sum| decode_sum(common, sum)).collect::<anyhow::Result<Vec<_>>>()?;
-    let outcome = decrypt_aggregate(posts, &common.epoch, &entries, &mut |phase| {
-        let name = match phase {
-            RecipientPhase::VerifyOpenings => "recipient verify",
-            RecipientPhase::Interpolate => "recipient interpolate",
-            RecipientPhase::Decrypt => "recipient decrypt",
-            _ => "recipient",
-        };
-        phases.add(name, started.elapsed());
+    let bar = progress.phase(name, collected.ingress.steps() + 1);
+    let mut last = Instant::now();
+    let mut phases = super::report::Measures::default();
+    let outcome = open(collected, closed, &mut book, &mut |phase| {
+        phases.add(phase, last.elapsed());
         bar.advance(1);
-        started = Instant::now();
-    });
-    let (recovered, culprits) = match outcome {
-        Ok(Recovered { plaintext, culprits, discarded, .. }) => {
-            if let Some(discarded) = discarded.into_iter().next() {
-                return Err(anyhow::Error::from(discarded).context("a sum of this very round was discarded"));
-            }
-            started = Instant::now();
-            let messages = channel::decode_messages(&common.channel, &common.session, &plaintext, None)?;
-            phases.add("recipient decode", started.elapsed());
-            (messages, culprits)
+        last = Instant::now();
+    })?;
+    phases.iter().for_each(|(name, elapsed)| book.phases.add(name, elapsed));
+    let common = collected.common;
+    let messages = match &outcome.plaintext {
+        Some(plaintext) => {
+            book.time("recipient decode", || channel::deliver(&common.channel, &common.session, plaintext))
+                .map_err(|error| {
+                    let code = error.code();
+                    anyhow::Error::from(error).context(format!("the sum holds no messages ({code})"))
+                })?
+                .messages
         }
-        Err(RecipientError::Rejected(RejectReason::SharesExhausted { culprits, .. })) => {
-            (Vec::new(), culprits)
-        }
-        Err(error) => bail!(anyhow::Error::from(error).context("the round was not recovered")),
+        None => Vec::new(),
     };
     bar.advance(1);
     bar.finish();
-    let Difference { missing, extra } = Difference::between(&config.messages, &recovered);
+    // What a client has sent that is not in the set is not to come out.
+    let counted = (0..config.clients)
+        .zip(&config.messages)
+        .filter(|(client, _)| closed.canonical.contains(ClientId(*client)));
+    let sent: Vec<&Vec<u8>> = counted.map(|(_, message)| message).collect();
+    let Difference { missing, extra } = Difference::between(&sent, &messages);
+    let accused = collected.accused.iter().copied().map(Party::Client);
+    let culprits = accused.chain(outcome.named.iter().map(|named| named.party)).collect();
+    let convicts = |Named { party, evidence }| Some((party, evidence?));
     Ok(RoundReport {
-        mode: "direct",
+        mode,
+        encoding: config.encoding,
+        lanes: common.params.lanes().map(lanes::text),
+        aggregators: (mode == Mode::Aggregated).then_some(common.aggregators.len()),
         clients: config.clients,
         cover: config.cover(),
         servers: config.servers,
         threshold: config.threshold,
-        sent: config.messages.len(),
-        recovered: recovered.len(),
+        sent: sent.len(),
+        recovered: messages.len(),
         missing,
         extra,
-        messages: recovered.into_iter().map(Message).collect(),
-        culprits: culprits.iter().map(|Culprit { server, .. }| culprit(*server)).collect(),
-        phase_ms: phases,
-        link_bytes: links,
+        messages: messages.into_iter().map(Message).collect(),
+        culprits,
+        evidence: outcome.named.into_iter().filter_map(convicts).collect(),
+        absent: outcome.absent,
+        phase_ms: book.phases,
+        link_bytes: book.links,
         crs_digest: *common.params.crs_digest(),
     })
-}
-
-fn size(bytes: usize) -> u64 {
-    u64::try_from(bytes).expect("a length fits 64 bits")
 }

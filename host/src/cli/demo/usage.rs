@@ -1,6 +1,9 @@
 //! What can be wrong with the arguments and messages of `panetiere demo`.
 
 use super::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS, MIN_FLOOR, ParamsChoice};
+use super::lie::Lie;
+use panetiere::bulletin::Mode;
+use panetiere::channel::{ChannelError, Encoding};
 use panetiere::fault::{Attribution, Fault};
 use std::io;
 
@@ -39,6 +42,17 @@ pub enum UsageError {
         /// Where messages were looked for.
         origin: String,
     },
+    /// The encoding has no such size.
+    #[error(
+        "--encoding {encoding} has no round of this size; give fewer --clients or --bytes, or another encoding"
+    )]
+    Encoding {
+        /// The encoding.
+        encoding: Encoding,
+        /// What it says.
+        #[source]
+        source: Box<ChannelError>,
+    },
     /// A floor that protects nobody.
     #[error(
         "--min-clients {min_clients}: the floor is at least {MIN_FLOOR}, as the sum of one vector is that vector"
@@ -56,6 +70,56 @@ pub enum UsageError {
         limit: u64,
         /// What was to be read.
         origin: String,
+    },
+    /// Fewer lanes than servers: every server is a lane.
+    #[error(
+        "--lanes {lanes} are fewer than the {servers} servers, each of which is a lane: give KxN with N from {servers}"
+    )]
+    LanesBelowServers {
+        /// Lanes asked for.
+        lanes: String,
+        /// Servers asked for.
+        servers: u16,
+    },
+    /// Lanes where there are none.
+    #[error(
+        "--lanes {lanes}: there are lanes in erasure mode only; add --mode erasure, or leave the option out"
+    )]
+    LanesNotInMode {
+        /// Lanes asked for.
+        lanes: String,
+    },
+    /// Without the client that lies there would be too few.
+    #[error(
+        "--lie {lie}: without that client {clients} clients are below the floor: give --clients {needed} or more"
+    )]
+    LieBelowFloor {
+        /// The lie.
+        lie: Lie,
+        /// Clients asked for.
+        clients: u32,
+        /// Clients needed.
+        needed: u32,
+    },
+    /// A lie that cannot be told in one of the modes.
+    #[error("--lie {lie}: there is no such lie in {mode} mode; give one of: {lies}")]
+    LieNotInMode {
+        /// The lie.
+        lie: Lie,
+        /// The mode that has no such lie.
+        mode: Mode,
+        /// The lies of every mode asked for.
+        lies: String,
+    },
+    /// A lie that nobody sees.
+    #[error(
+        "--lie {lie}: with all of --lanes {lanes} needed any shares are a codeword; give KxN with N above K"
+    )]
+    LieUnseen {
+        /// The lie.
+        lie: Lie,
+        /// The lanes.
+        lanes: String,
     },
     /// A message is longer than `--bytes`.
     #[error("{message} has {bytes} bytes, more than --bytes {max}: shorten it, or give --bytes {bytes}")]
@@ -133,6 +197,14 @@ pub enum UsageError {
         #[source]
         source: io::Error,
     },
+    /// The parameters do not carry vectors of this length.
+    #[error("--bytes {bytes}: vectors of this length are too long for {}; give less", params.name())]
+    VectorTooLong {
+        /// Longest message asked for.
+        bytes: usize,
+        /// The parameter set.
+        params: ParamsChoice,
+    },
     /// A count that has to be positive is 0.
     #[error("{option} 0: give at least 1")]
     Zero {
@@ -155,8 +227,14 @@ impl Fault for UsageError {
             Self::ClientsBelowFloor { .. } => "clients_below_floor",
             Self::DirectoryEntry { .. } => "directory_entry",
             Self::EmptyMessageList { .. } => "empty_message_list",
+            Self::Encoding { .. } => "encoding",
             Self::FloorTooLow { .. } => "floor_too_low",
             Self::InputTooLarge { .. } => "input_too_large",
+            Self::LanesBelowServers { .. } => "lanes_below_servers",
+            Self::LanesNotInMode { .. } => "lanes_not_in_mode",
+            Self::LieBelowFloor { .. } => "lie_below_floor",
+            Self::LieNotInMode { .. } => "lie_not_in_mode",
+            Self::LieUnseen { .. } => "lie_unseen",
             Self::MessageTooLong { .. } => "message_too_long",
             Self::NoSender { .. } => "no_sender",
             Self::PayloadTooLarge { .. } => "payload_too_large",
@@ -165,6 +243,7 @@ impl Fault for UsageError {
             Self::ThresholdTooLow { .. } => "threshold_too_low",
             Self::TooManyMessages { .. } => "too_many_messages",
             Self::Unreadable { .. } => "unreadable",
+            Self::VectorTooLong { .. } => "vector_too_long",
             Self::Zero { .. } => "zero",
         }
     }

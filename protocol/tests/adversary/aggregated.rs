@@ -5,7 +5,10 @@
 //!
 //! Four servers, any three of which recover; five clients in two groups. Aggregator 1 lies, server 2 lies.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+mod rows;
+
+pub use rows::run;
+use rows::{ROWS, recover};
 
 use chipmunk::N;
 use chipmunk::ring::pack::{pack_words, packed_len, unpack_words};
@@ -13,37 +16,37 @@ use panetiere::bulletin::{
     CanonicalSet, Epoch, EpochError, GroupClaim, GroupSum, PostHead, PostView, ServerBulletinEntry,
 };
 use panetiere::fault::{Attribution, Fault, Retry};
-use panetiere::ids::{AggregatorId, ClientId, CrsDigest, DeploymentId, EpochDigest, ServerId};
+use panetiere::ids::{AggregatorId, ClientId, ServerId};
 use panetiere::protocol::{
-    AggregatorIdentity, AggregatorRound, AggregatorRoundError, Audit, NotRecovered, PostFault,
-    RecoveredAggregated, recover_aggregated, run_aggregator_round, verify_group_sum,
+    AggregatorIdentity, AggregatorRound, AggregatorRoundError, Audit, PostFault, RecoveredAggregated,
+    recover_aggregated, run_aggregator_round, verify_group_sum,
 };
 use panetiere::sig::SigningKey;
 use panetiere::testing::{ClientLie, Net, Round, ServerLie, deployment};
-use panetiere::wire::{Decode, DecodeWith};
+use panetiere::wire::DecodeWith;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use std::sync::LazyLock;
 
 const POLYS: u32 = 2;
-const HONEST: AggregatorId = AggregatorId(0);
-const LIAR: AggregatorId = AggregatorId(1);
+pub const HONEST: AggregatorId = AggregatorId(0);
+pub const LIAR: AggregatorId = AggregatorId(1);
 const LYING_SERVER: ServerId = ServerId(2);
 /// In the group of the lying aggregator.
 const CHEAT: ClientId = ClientId(1);
 
-static NET: LazyLock<Net> =
+pub static NET: LazyLock<Net> =
     LazyLock::new(|| deployment(400).servers(4).threshold(3).clients(5).polys(POLYS).aggregators(2).build());
 
-struct Scene {
-    earlier: Round<'static>,
-    round: Round<'static>,
-    sums: Vec<ServerBulletinEntry>,
-    groups: [GroupSum; 2],
-    set: CanonicalSet,
+pub struct Scene {
+    pub earlier: Round<'static>,
+    pub round: Round<'static>,
+    pub sums: Vec<ServerBulletinEntry>,
+    pub groups: [GroupSum; 2],
+    pub set: CanonicalSet,
 }
 
-static SCENE: LazyLock<Scene> = LazyLock::new(|| {
+pub static SCENE: LazyLock<Scene> = LazyLock::new(|| {
     let (earlier, mut round, set) = (NET.posted(0), NET.posted(1), NET.all());
     let sums = round.sums(&set);
     let groups = [round.group(HONEST, [0, 2]), round.group(LIAR, [1, 3, 4])];
@@ -55,13 +58,13 @@ fn key(aggregator: AggregatorId) -> &'static SigningKey {
 }
 
 /// The lying aggregator's sum with another claim, root or ciphertext, under its own signature.
-fn forged(claim: impl FnOnce(&mut GroupClaim), root: &GroupSum, ciphertext: Vec<u8>) -> GroupSum {
+pub fn forged(claim: impl FnOnce(&mut GroupClaim), root: &GroupSum, ciphertext: Vec<u8>) -> GroupSum {
     let mut stated = SCENE.groups[1].claim().clone();
     claim(&mut stated);
     GroupSum::sign(stated, root.root().clone(), ciphertext, &NET.params, key(LIAR))
 }
 
-fn truth() -> &'static GroupSum {
+pub fn truth() -> &'static GroupSum {
     &SCENE.groups[1]
 }
 
@@ -70,17 +73,27 @@ fn claiming(claim: impl FnOnce(&mut GroupClaim)) -> GroupSum {
 }
 
 /// A packed ciphertext with the first residue of both limbs changed.
-fn first_residues(ciphertext: &[u8], edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
+pub fn first_residues(ciphertext: &[u8], edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
+    edited(ciphertext, 1, edit)
+}
+
+/// A packed ciphertext with every residue changed: `edit(residue, prime)`.
+pub fn residues(ciphertext: &[u8], edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
+    edited(ciphertext, usize::MAX, edit)
+}
+
+/// The first `places` residues of as many polynomials.
+fn edited(ciphertext: &[u8], places: usize, edit: impl Fn(u32, u32) -> u32) -> Vec<u8> {
     let set = NET.params.set();
     let (width, mut out) = (set.wire_limb_bits, ciphertext.to_vec());
-    let len = packed_len(width);
-    for (limb, bytes) in ciphertext[..2 * len].chunks_exact(len).enumerate() {
+    let polys = places.min(ciphertext.len() / (2 * packed_len(width)));
+    for (limb, bytes) in out.chunks_exact_mut(packed_len(width)).take(2 * polys).enumerate() {
         let mut words = [0; N];
         unpack_words(bytes, width, u32::MAX >> (32 - width), &mut words).unwrap();
-        words[0] = edit(words[0], set.wire[limb]);
+        words.iter_mut().take(places).for_each(|word| *word = edit(*word, set.wire[limb % 2]));
         let mut packed = Vec::new();
         pack_words(&words, width, &mut packed);
-        out[limb * len..][..len].copy_from_slice(&packed);
+        bytes.copy_from_slice(&packed);
     }
     out
 }
@@ -154,267 +167,6 @@ fn a_group_sum_is_the_sum_of_canonical_residues() {
     assert!(unpacked(truth().ciphertext()) == reduced.collect::<Vec<_>>());
 }
 
-struct Row {
-    lie: &'static str,
-    /// What is published in place of, or beside, the lying aggregator's honest sum.
-    publishes: fn(&Scene) -> Vec<GroupSum>,
-    audit: Audit,
-    /// What convicts the aggregator, if anything does.
-    convicts: Option<&'static str>,
-    /// What proves nothing.
-    void: &'static [&'static str],
-    /// Why there is no recovery.
-    refused: Option<&'static str>,
-}
-
-static ROWS: &[Row] = &[
-    Row {
-        lie: "the ciphertext of another group",
-        publishes: |scene| vec![forged(|_| {}, truth(), scene.groups[0].ciphertext().to_vec())],
-        audit: Audit::OnFailure,
-        convicts: Some("group_wrong_sum"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "the sum without one member",
-        publishes: |scene| {
-            let part = scene.round.group(LIAR, [3, 4]);
-            vec![forged(|_| {}, &part, part.ciphertext().to_vec())]
-        },
-        audit: Audit::OnFailure,
-        convicts: Some("group_wrong_sum"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "the root of another group",
-        publishes: |scene| vec![forged(|_| {}, &scene.groups[0], truth().ciphertext().to_vec())],
-        audit: Audit::OnFailure,
-        convicts: Some("group_wrong_sum"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "root and ciphertext of another group",
-        publishes: |scene| vec![forged(|_| {}, &scene.groups[0], scene.groups[0].ciphertext().to_vec())],
-        audit: Audit::OnFailure,
-        convicts: Some("group_wrong_sum"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "a ciphertext shifted by one message step",
-        publishes: |_| vec![shifted()],
-        audit: Audit::Always,
-        convicts: Some("group_wrong_sum"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "a residue at its prime",
-        publishes: |_| vec![forged(|_| {}, truth(), first_residues(truth().ciphertext(), |_, q| q))],
-        audit: Audit::OnFailure,
-        convicts: Some("group_malformed"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "two sums of the same posts, the honest one first",
-        publishes: |_| vec![truth().clone(), shifted()],
-        audit: Audit::OnFailure,
-        convicts: Some("group_double"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "two sums of the same posts, the false one first",
-        publishes: |_| vec![shifted(), truth().clone()],
-        audit: Audit::OnFailure,
-        convicts: Some("group_double"),
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "the same sum twice",
-        publishes: |_| vec![truth().clone(), truth().clone()],
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &[],
-        refused: None,
-    },
-    Row {
-        lie: "a group that overlaps the other",
-        publishes: |scene| vec![scene.round.group(LIAR, [1, 2, 3, 4])],
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &[],
-        refused: Some("group_overlap"),
-    },
-    Row {
-        lie: "two groups of its own that overlap",
-        publishes: |scene| vec![truth().clone(), scene.round.group(LIAR, [3, 4])],
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &[],
-        refused: Some("group_overlap"),
-    },
-    Row {
-        lie: "a group with a gap",
-        publishes: |scene| vec![scene.round.group(LIAR, [1, 4])],
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &[],
-        refused: Some("group_gap"),
-    },
-    Row {
-        lie: "no group at all",
-        publishes: |_| vec![],
-        audit: Audit::Always,
-        convicts: None,
-        void: &[],
-        refused: Some("group_gap"),
-    },
-    // What anybody can do with an aggregator's name or bytes: it is not named for it.
-    Row {
-        lie: "a false sum in its name under another key",
-        publishes: |scene| {
-            let (claim, other) = (truth().claim().clone(), &scene.groups[0]);
-            let body = (other.root().clone(), other.ciphertext().to_vec());
-            vec![GroupSum::sign(claim, body.0, body.1, &NET.params, key(HONEST)), truth().clone()]
-        },
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_signature"],
-        refused: None,
-    },
-    Row {
-        lie: "only a sum that it did not sign",
-        publishes: |_| {
-            let body = (truth().root().clone(), truth().ciphertext().to_vec());
-            vec![GroupSum::sign(truth().claim().clone(), body.0, body.1, &NET.params, key(HONEST))]
-        },
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_signature"],
-        refused: Some("group_gap"),
-    },
-    Row {
-        lie: "its sum of an earlier session is replayed",
-        publishes: |scene| vec![scene.earlier.group(LIAR, [1, 3, 4]), truth().clone()],
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_session"],
-        refused: None,
-    },
-    Row {
-        lie: "its sum for a later session shows up early",
-        publishes: |_| vec![truth().clone(), claiming(|claim| claim.session = NET.session(9))],
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_session"],
-        refused: None,
-    },
-    Row {
-        lie: "a sum for another deployment",
-        publishes: |_| {
-            let other = DeploymentId::from_name("another");
-            vec![claiming(|claim| claim.deployment = other), truth().clone()]
-        },
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_deployment"],
-        refused: None,
-    },
-    Row {
-        lie: "a sum under another epoch",
-        publishes: |_| {
-            let other = EpochDigest::from_bytes(&[7; 32]).unwrap();
-            vec![claiming(|claim| claim.epoch = other), truth().clone()]
-        },
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_epoch"],
-        refused: None,
-    },
-    Row {
-        lie: "a sum under other public parameters",
-        publishes: |_| {
-            let other = CrsDigest::from_bytes(&[7; 32]).unwrap();
-            vec![claiming(|claim| claim.crs = other), truth().clone()]
-        },
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_crs"],
-        refused: None,
-    },
-    Row {
-        lie: "a sum of an aggregator that does not exist",
-        publishes: |_| vec![claiming(|claim| claim.aggregator = AggregatorId(2)), truth().clone()],
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_unknown_aggregator"],
-        refused: None,
-    },
-    Row {
-        lie: "a member that is not in the set",
-        publishes: |_| {
-            let statement = truth().claim().members[&CHEAT];
-            vec![claiming(|claim| _ = claim.members.insert(ClientId(77), statement)), truth().clone()]
-        },
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_not_in_set"],
-        refused: None,
-    },
-    Row {
-        lie: "a sum of another post of one member",
-        publishes: |scene| {
-            let other = scene.groups[0].claim().members[&ClientId(0)];
-            vec![claiming(|claim| _ = claim.members.insert(CHEAT, other)), truth().clone()]
-        },
-        audit: Audit::OnFailure,
-        convicts: None,
-        void: &["group_posts"],
-        refused: None,
-    },
-];
-
-fn run(row: &Row, sums: &[ServerBulletinEntry]) -> Result<RecoveredAggregated, NotRecovered> {
-    let scene = &*SCENE;
-    let groups = [&(row.publishes)(scene)[..], &scene.groups[..1]].concat();
-    scene.round.recover_groups(&scene.set, &groups, sums, row.audit)
-}
-
-#[test]
-fn a_lying_aggregator_is_named_or_nobody_is() {
-    let scene = &*SCENE;
-    for row in ROWS {
-        let lie = row.lie;
-        match (run(row, &scene.sums), row.refused) {
-            (Ok(out), None) => {
-                let named: Vec<_> = row.convicts.iter().map(|code| (LIAR, *code)).collect();
-                assert_eq!(found(&out), named, "{lie}");
-                for culprit in &out.aggregators {
-                    assert_eq!(culprit.fault.attribution(), Attribution::Aggregator(LIAR), "{lie}");
-                }
-                assert_eq!(discarded(&out), row.void, "{lie}");
-                assert!(out.discarded.iter().all(|f| f.attribution() == Attribution::Nobody), "{lie}");
-                assert!(servers(&out).is_empty() && out.unjudged.is_empty(), "{lie}: {:?}", servers(&out));
-                assert_eq!(out.recovered.plaintext, NET.expected(&scene.set), "{lie}");
-            }
-            (Err(refused), Some(code)) => {
-                assert_eq!((refused.code(), refused.attribution()), (code, Attribution::Nobody), "{lie}");
-                assert!(refused.aggregators.is_empty(), "{lie}");
-                assert_eq!(refused.discarded.iter().map(Fault::code).collect::<Vec<_>>(), row.void, "{lie}");
-                let again = if code == "group_gap" { Retry::SameRequest } else { Retry::Never };
-                assert_eq!(refused.retry(), again, "{lie}");
-            }
-            (out, refused) => panic!("{lie}: {refused:?}, got {:?}", out.map(|out| found(&out))),
-        }
-    }
-}
-
 #[test]
 fn a_lying_server_besides_a_lying_aggregator() {
     // Both are named, each for its own lie; the three honest servers are enough, and never named.
@@ -423,7 +175,7 @@ fn a_lying_server_besides_a_lying_aggregator() {
     let mut sums = scene.sums.clone();
     sums[2] = scene.round.lying_sum(LYING_SERVER, &scene.set, &lie);
     for row in ROWS {
-        match (run(row, &sums), row.refused) {
+        match (recover(row, &sums), row.refused) {
             (Ok(out), None) => {
                 assert_eq!(servers(&out), [(LYING_SERVER, "sum_invalid_opening")], "{}", row.lie);
                 let named: Vec<_> = row.convicts.iter().map(|code| (LIAR, *code)).collect();
@@ -456,7 +208,7 @@ fn without_the_commitments_no_server_is_named() {
     let scene = &*SCENE;
     let mut sums = scene.sums.clone();
     sums[2] = scene.round.lying_sum(LYING_SERVER, &scene.set, &ServerLie::Altered { part: 0 });
-    let recover = |groups: &[GroupSum], sums: &[ServerBulletinEntry]| {
+    let attempt = |groups: &[GroupSum], sums: &[ServerBulletinEntry]| {
         let (mut posts, policy) = (scene.round.posts(), scene.round.policy(&scene.set));
         posts.no_commitment.insert(CHEAT);
         let (session, audit) = (&scene.round.session, Audit::OnFailure);
@@ -464,14 +216,14 @@ fn without_the_commitments_no_server_is_named() {
         recover_aggregated(params, session, &NET.epoch, &policy, posts, groups, sums, audit)
     };
     // Three openings verify, so one of an honest server does, and the total is right: recovered, nobody named.
-    let out = recover(&scene.groups, &sums).unwrap();
+    let out = attempt(&scene.groups, &sums).unwrap();
     assert_eq!((servers(&out), out.unjudged.clone()), (vec![], vec![LYING_SERVER]));
     assert_eq!(out.recovered.plaintext, NET.expected(&scene.set));
     // With a false root nothing verifies: who lied cannot be told until the commitments are here.
     let false_root = forged(|_| {}, &scene.groups[0], truth().ciphertext().to_vec());
     let groups = [scene.groups[0].clone(), false_root];
     for sums in [&scene.sums, &sums] {
-        let refused = recover(&groups, sums).unwrap_err();
+        let refused = attempt(&groups, sums).unwrap_err();
         assert_eq!((refused.code(), refused.attribution()), ("post_missing", Attribution::Nobody));
         assert!(refused.aggregators.is_empty());
         assert_eq!(refused.retry(), Retry::SameRequest);
