@@ -1,7 +1,5 @@
 //! Hashes, inclusion, consistency and the edge against RFC 6962 read word for word, for every size up to 300.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 mod naive;
 
 use naive::{Hash, Naive};

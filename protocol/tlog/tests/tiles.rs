@@ -113,7 +113,7 @@ fn a_tree_of_seventy_thousand_has_the_tiles_of_the_example() {
     let tiles: Vec<Tile> = new_tiles(0, 70_000).unwrap().collect();
     let width = |level: u8| tiles.iter().filter(move |tile| tile.level() == level).map(|tile| tile.width());
     assert_eq!(width(0).filter(|width| *width == WIDTH).count(), 273);
-    assert_eq!(width(0).last(), Some(112));
+    assert_eq!(width(0).next_back(), Some(112));
     assert_eq!(width(1).collect::<Vec<_>>(), [256, 17]);
     assert_eq!(width(2).collect::<Vec<_>>(), [1]);
     assert_eq!(tiles.iter().map(|tile| tile.level()).max(), Some(2));
