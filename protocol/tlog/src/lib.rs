@@ -1,9 +1,9 @@
 //! The transparency log of Panetière, without I/O, clock or ambient randomness.
 //!
-//! A log is a list of entries that only grows. Its state is a [checkpoint](checkpoint): size and Merkle root, signed.
+//! A log is a list of entries that only grows. Its state is a [checkpoint]: size and Merkle root, signed.
 //! Anyone can check that an entry is under a checkpoint and that one checkpoint extends another. What signatures alone
 //! cannot rule out is that a log shows different people different lists; [witnesses](witness) do, each of which
-//! cosigns a checkpoint only if it extends all that it cosigned before, and a [quorum](quorum) of which cannot be had
+//! cosigns a checkpoint only if it extends all that it cosigned before, and a [quorum] of which cannot be had
 //! for two diverging ones.
 //!
 //! All formats are those of [C2SP](https://c2sp.org), so that other logs' tools read ours: [`tile`] and [`entry`]
