@@ -45,3 +45,49 @@ pub trait Fault: std::error::Error {
         Retry::Never
     }
 }
+
+/// The log's errors name nobody: a path, a proof or a note that does not verify was perhaps spoilt by whoever relayed
+/// it. Evidence against a log is two checkpoints that both carry its signature.
+macro_rules! nobody_is_named {
+    ($($error:ty),+ $(,)?) => {$(
+        impl Fault for $error {
+            fn code(&self) -> &'static str {
+                // The inherent method of the same name.
+                Self::code(self)
+            }
+
+            fn attribution(&self) -> Attribution {
+                Attribution::Nobody
+            }
+        }
+    )+};
+}
+
+nobody_is_named!(
+    tlog::builder::AppendError,
+    tlog::checkpoint::CheckpointError,
+    tlog::entry::EntryError,
+    tlog::key::KeyError,
+    tlog::merkle::ConsistencyError,
+    tlog::merkle::EdgeError,
+    tlog::merkle::MerkleError,
+    tlog::note::NoteError,
+    tlog::proof::ProofError,
+    tlog::quorum::QuorumError,
+    tlog::tile::TileError,
+    tlog::witness::RequestError,
+);
+
+impl Fault for tlog::witness::Refusal {
+    fn code(&self) -> &'static str {
+        Self::code(self)
+    }
+
+    /// The operator of the log for a split view: the request holds its signature over the other root.
+    fn attribution(&self) -> Attribution {
+        match self {
+            Self::SplitView { .. } => Attribution::Operator,
+            _ => Attribution::Nobody,
+        }
+    }
+}
