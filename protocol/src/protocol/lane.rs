@@ -4,6 +4,7 @@
 //! the close, to find a client that committed to no codeword. Its answer to the round is still one set: that of the
 //! close.
 
+use super::answers::{Answers, OtherAnswer};
 use super::lane_item::{ItemFault, VerifiedItem, open_item, verify_item};
 use super::lane_params::LaneCode;
 use super::params::ProtocolParams;
@@ -17,7 +18,7 @@ use crate::share_commitment::{AggregatedShare, ShareSum, VerifiedShare};
 use crate::sig::SigningKey;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Items verified at a time where many are: 0.7 MB of residues each at 40 polynomials a share.
 const BATCH: usize = 16;
@@ -29,7 +30,7 @@ pub struct LaneIdentity {
     id: NodeId,
     epoch: EpochDigest,
     signing_key: SigningKey,
-    answers: Mutex<BTreeMap<SessionId, LaneClaim>>,
+    answers: Answers<LaneClaim>,
 }
 
 impl LaneIdentity {
@@ -39,7 +40,7 @@ impl LaneIdentity {
     /// `ForeignLaneKey` unless the document names this key for this lane.
     pub fn new(id: NodeId, signing_key: SigningKey, epoch: &Epoch) -> Result<Self, EpochError> {
         match epoch.lane(id).filter(|named| **named == signing_key.verifying_key()) {
-            Some(_) => Ok(Self { id, epoch: epoch.digest(), signing_key, answers: Mutex::default() }),
+            Some(_) => Ok(Self { id, epoch: epoch.digest(), signing_key, answers: Answers::default() }),
             None => Err(EpochError::ForeignLaneKey { lane: id, epoch: epoch.number() }),
         }
     }
@@ -52,20 +53,6 @@ impl LaneIdentity {
     /// What signs its sums.
     pub const fn signing_key(&self) -> &SigningKey {
         &self.signing_key
-    }
-
-    /// Takes down what is about to be answered, unless this session has another answer.
-    fn commit(&self, claim: &LaneClaim) -> Result<(), LaneRoundError> {
-        // Nothing panics while the lock is held, and a poisoned map is still the truth about what was answered.
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let answered = *answers.entry(claim.session).or_insert(*claim);
-        if answered.set != claim.set {
-            return Err(LaneRoundError::AlreadyAnswered { answered: answered.set, asked: claim.set });
-        }
-        if answered != *claim {
-            return Err(LaneRoundError::OtherPosts { answered: answered.posts, asked: claim.posts });
-        }
-        Ok(())
     }
 }
 
@@ -127,6 +114,15 @@ pub enum LaneRoundError {
         /// The posts asked for.
         asked: PostsDigest,
     },
+}
+
+impl From<OtherAnswer> for LaneRoundError {
+    fn from(other: OtherAnswer) -> Self {
+        match other {
+            OtherAnswer::Posts { answered, asked } => Self::OtherPosts { answered, asked },
+            OtherAnswer::Set { answered, asked } => Self::AlreadyAnswered { answered, asked },
+        }
+    }
 }
 
 impl Fault for LaneRoundError {
@@ -353,7 +349,7 @@ impl LaneRound {
         self.each_kept(&surplus, |share| sum.subtract(commitment, share))?;
         let opening = self.opened(&sum, canonical)?;
         let claim = self.claim(canonical, LanePurpose::Close);
-        self.identity.commit(&claim)?;
+        self.identity.answers.commit(&claim)?;
         let entry = self.sign(claim, opening);
         for client in surplus {
             self.received.remove(&client);

@@ -2,6 +2,7 @@
 
 mod aggregator;
 mod answer_guard;
+mod answers;
 mod bisection;
 mod client;
 mod client_rs;

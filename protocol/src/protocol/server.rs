@@ -4,6 +4,7 @@
 //! that client's fault and shows on arrival. A [`ServerIdentity`] answers one canonical set a session, through however
 //! many [`ServerRound`]s; the durable form of that rule, across crashes and restarts, is the host's.
 
+use super::answers::{Answers, OtherAnswer};
 use super::client::envelope_context;
 use super::complaint::{AnswerFault, verify_answer};
 use super::params::ProtocolParams;
@@ -34,7 +35,7 @@ pub struct ServerIdentity {
     epoch: EpochDigest,
     envelope_key: pke::PrivateKey,
     signing_key: SigningKey,
-    answers: Mutex<BTreeMap<SessionId, SumClaim>>,
+    answers: Answers<SumClaim>,
     checked: Mutex<BTreeMap<SessionId, Checked>>,
 }
 
@@ -55,7 +56,7 @@ impl ServerIdentity {
         };
         match epoch.server(id).filter(own) {
             Some(_) => {
-                let (answers, checked) = (Mutex::default(), Mutex::default());
+                let (answers, checked) = (Answers::default(), Mutex::default());
                 Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers, checked })
             }
             None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
@@ -97,20 +98,6 @@ impl ServerIdentity {
         } else {
             Err(ServerRoundError::AlreadyChecked { server: self.id })
         }
-    }
-
-    /// Takes down what is about to be answered, unless this session has another answer.
-    fn commit(&self, claim: &SumClaim) -> Result<(), ServerRoundError> {
-        // Nothing panics while the lock is held, and a poisoned map is still the truth about what was answered.
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let answered = *answers.entry(claim.session).or_insert(*claim);
-        if answered.set != claim.set {
-            return Err(ServerRoundError::AlreadyAnswered { answered: answered.set, asked: claim.set });
-        }
-        if answered != *claim {
-            return Err(ServerRoundError::OtherPosts { answered: answered.posts, asked: claim.posts });
-        }
-        Ok(())
     }
 }
 
@@ -309,6 +296,15 @@ pub enum ServerRoundError {
         /// The posts asked for.
         asked: PostsDigest,
     },
+}
+
+impl From<OtherAnswer> for ServerRoundError {
+    fn from(other: OtherAnswer) -> Self {
+        match other {
+            OtherAnswer::Posts { answered, asked } => Self::OtherPosts { answered, asked },
+            OtherAnswer::Set { answered, asked } => Self::AlreadyAnswered { answered, asked },
+        }
+    }
 }
 
 impl Fault for ServerRoundError {
@@ -570,7 +566,7 @@ impl ServerRound {
             posts: posts_digest(summed.map(|(client, (_, root))| (client, root))),
             clients: got,
         };
-        self.identity.commit(&claim)?;
+        self.identity.answers.commit(&claim)?;
         let surplus: Vec<ClientId> =
             self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
         for client in surplus {
