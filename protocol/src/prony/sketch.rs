@@ -1,12 +1,13 @@
 //! The sketch itself: insert, add, read.
 
 use super::error::PronyError;
-use super::field::{Fp, PRONY_PRIME, add_canonical};
+use super::field::{Fp, PRONY_PRIME};
 use super::residue::Residues;
 use super::roots::Splitting;
 use super::{PronyParams, locator, payload};
 use crate::plaintext::PlainPoly;
 use chipmunk::N;
+use chipmunk::ring::backend::field::word::add_canonical;
 use chipmunk::ring::backend::secrecy::public;
 use rand_core::CryptoRng;
 use rayon::prelude::*;

@@ -11,8 +11,62 @@ pub(super) mod scalar;
 #[cfg(test)]
 mod tests;
 mod transform;
+pub mod word;
 
 pub(super) use transform::field_transform;
+
+/// Safe functions around kernels of a back-end.
+macro_rules! field_dispatch {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) = $kernel:path;)*) => {$(
+        #[allow(unsafe_code)]
+        pub(super) fn $name($($arg: $kind),*) {
+            // SAFETY: `Simd::table` hands out the kernels that lead here, the only path to this function, after
+            // `detected` found every feature that they enable.
+            unsafe { $kernel($($arg),*) }
+        }
+    )*};
+}
+pub(super) use field_dispatch;
+
+/// The table of a vector back-end, over the kernels that stand around it under these names.
+macro_rules! field_kernels {
+    () => {
+        /// Reachable only through the back-end's table of kernels.
+        pub(super) static KERNELS: $crate::ring::backend::field::FieldKernels =
+            $crate::ring::backend::field::FieldKernels {
+                lanes: LANES,
+                radix: RADIX,
+                multiply_add: dispatch::multiply_add,
+                factor,
+                enter: dispatch::enter,
+                leave: dispatch::leave,
+                transform: dispatch::transform,
+                transform_inverse: dispatch::transform_inverse,
+                add: dispatch::add,
+                multiply: dispatch::multiply,
+                scale: dispatch::scale,
+                pack_rows: products::pack_rows,
+                products: dispatch::products,
+            };
+
+        mod dispatch {
+            use $crate::ring::backend::field::{Factors, Rows, Transform, field_dispatch};
+
+            field_dispatch! {
+                fn multiply_add(out: &mut [u64], words: &[u64], scalar: u64) = super::multiply_add;
+                fn enter(a: &mut [u64]) = super::enter;
+                fn leave(a: &mut [u64]) = super::leave;
+                fn transform(tables: &Transform, a: &mut [u64]) = super::transform;
+                fn transform_inverse(tables: &Transform, a: &mut [u64]) = super::transform_inverse;
+                fn add(a: &mut [u64], b: &[u64]) = super::add;
+                fn multiply(a: &mut [u64], b: &[u64]) = super::multiply;
+                fn scale(a: &mut [u64], factors: &Factors) = super::scale;
+                fn products(rows: &Rows, columns: &[u64], stride: usize, out: &mut [u64]) = super::products::products;
+            }
+        }
+    };
+}
+pub(super) use field_kernels;
 
 use std::fmt;
 

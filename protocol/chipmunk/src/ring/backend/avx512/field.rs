@@ -5,55 +5,12 @@
 mod products;
 
 use super::mem::{load_u64, store_u64};
-use crate::ring::backend::field::scalar::{P_INVERSE, companion};
-use crate::ring::backend::field::{
-    Factor, Factors, FieldKernels, PRIME as P, Rows, Transform, field_transform,
-};
+use crate::ring::backend::field::scalar::companion;
+use crate::ring::backend::field::word::P_INVERSE;
+use crate::ring::backend::field::{Factor, PRIME as P, field_kernels, field_transform};
 use std::arch::x86_64::*;
 
-/// Reachable only through the back-end's table of kernels.
-pub(super) static KERNELS: FieldKernels = FieldKernels {
-    lanes: LANES,
-    radix: RADIX,
-    multiply_add: dispatch::multiply_add,
-    factor,
-    enter: dispatch::enter,
-    leave: dispatch::leave,
-    transform: dispatch::transform,
-    transform_inverse: dispatch::transform_inverse,
-    add: dispatch::add,
-    multiply: dispatch::multiply,
-    scale: dispatch::scale,
-    pack_rows: products::pack_rows,
-    products: dispatch::products,
-};
-
-mod dispatch {
-    use super::{Factors, Rows, Transform};
-
-    macro_rules! dispatch {
-        ($(fn $name:ident($($arg:ident: $kind:ty),*) = $kernel:path;)*) => {$(
-            #[allow(unsafe_code)]
-            pub(super) fn $name($($arg: $kind),*) {
-                // SAFETY: `Simd::table` hands out the kernels that lead here, the only path to this function, after
-                // `detected` found every feature that they enable.
-                unsafe { $kernel($($arg),*) }
-            }
-        )*};
-    }
-
-    dispatch! {
-        fn multiply_add(out: &mut [u64], words: &[u64], scalar: u64) = super::multiply_add;
-        fn enter(a: &mut [u64]) = super::enter;
-        fn leave(a: &mut [u64]) = super::leave;
-        fn transform(tables: &Transform, a: &mut [u64]) = super::transform;
-        fn transform_inverse(tables: &Transform, a: &mut [u64]) = super::transform_inverse;
-        fn add(a: &mut [u64], b: &[u64]) = super::add;
-        fn multiply(a: &mut [u64], b: &[u64]) = super::multiply;
-        fn scale(a: &mut [u64], factors: &Factors) = super::scale;
-        fn products(rows: &Rows, columns: &[u64], stride: usize, out: &mut [u64]) = super::products::products;
-    }
-}
+field_kernels!();
 
 const LANES: usize = 8;
 

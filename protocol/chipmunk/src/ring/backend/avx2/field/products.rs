@@ -9,7 +9,7 @@
 
 use super::super::mem::{load, load_u64, store, store_u64};
 use super::{FLOAT_P, FLOAT_P_INVERSE, balanced, plus_if_negative, round, transpose};
-use crate::ring::backend::field::scalar::add_canonical;
+use crate::ring::backend::field::word::add_canonical;
 use crate::ring::backend::field::{PRIME as P, Rows, parts};
 use std::arch::x86_64::*;
 

@@ -4,7 +4,8 @@
 //! 32 columns, one each lane of four registers, and three rows: 24 sums in registers.
 
 use super::{LANES, LOW_52, RADIX, load, montgomery, store, transpose, word};
-use crate::ring::backend::field::scalar::{add_canonical, multiply_canonical};
+use crate::ring::backend::field::scalar::multiply_canonical;
+use crate::ring::backend::field::word::add_canonical;
 use crate::ring::backend::field::{PRIME as P, Rows, parts};
 use std::arch::x86_64::*;
 
