@@ -232,14 +232,16 @@ impl RsParams {
         limbs.for_each(|(limb, out)| (self.lattice.kernels().pack)(width, limb, out));
     }
 
-    /// The packed share of a systematic lane, cut out of the packed ciphertext; nothing for a parity lane.
-    pub(crate) fn packed_block(&self, ciphertext: &[u8], lane: NodeId) -> Option<Vec<u8>> {
-        let len = self.share_len();
-        let start = ciphertext.len().min(usize::from(lane.0) * len);
-        let block = &ciphertext[start..ciphertext.len().min(start + len)];
+    /// Appends the packed share of a lane. That of a systematic lane is cut out of the packed ciphertext.
+    pub(crate) fn pack_lane(&self, ciphertext: &[u8], lane: NodeId, share: &Share, out: &mut Vec<u8>) {
+        if lane.0 >= self.needed {
+            return self.pack(share, out);
+        }
+        let (start, len) = (usize::from(lane.0) * self.share_len(), self.share_len());
+        let end = out.len() + len;
+        out.extend_from_slice(&ciphertext[ciphertext.len().min(start)..ciphertext.len().min(start + len)]);
         // Zero residues pack to zero bytes.
-        let padding = vec![0; len - block.len()];
-        (lane.0 < self.needed).then(|| [block, &padding].concat())
+        out.resize(end, 0);
     }
 
     /// Reads a packed share.

@@ -41,25 +41,15 @@ pub fn code_ciphertext(
     let items: Vec<(NodeId, (&Share, &SharePath))> =
         (0..=u16::MAX).map(NodeId).zip(shares.iter().zip(&paths)).collect();
     let body = |(lane, (share, path))| {
-        // A systematic share is a piece of the ciphertext: no need to pack it again.
-        let cut = code.rs().packed_block(ciphertext, lane);
-        item_body(code, cut, share, path)
+        item_body(code, path, |body| code.rs().pack_lane(ciphertext, lane, share, body))
     };
     Ok((commitment, items.into_par_iter().map(body).collect()))
 }
 
-/// The body of one lane item; `packed` is the packed share if it is at hand.
-pub(super) fn item_body(
-    code: &LaneCode,
-    packed: Option<Vec<u8>>,
-    share: &Share,
-    path: &SharePath,
-) -> Vec<u8> {
-    let mut body = packed.unwrap_or_default();
-    body.reserve_exact(code.body_len() - body.len());
-    if body.is_empty() {
-        code.rs().pack(share, &mut body);
-    }
+/// The body of one lane item: the packed share, which `pack` appends, then the path.
+pub(super) fn item_body(code: &LaneCode, path: &SharePath, pack: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut body = Vec::with_capacity(code.body_len());
+    pack(&mut body);
     path.encode(code.commitment(), &mut body);
     body
 }

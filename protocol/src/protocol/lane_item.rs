@@ -314,8 +314,8 @@ pub fn rebuild_item(
     if commitment.digest(params.lattice()) != *root {
         return Err(RebuildError::NotACodeword { client });
     }
-    let bodies: Vec<Vec<u8>> =
-        shares.par_iter().zip(&paths).map(|(share, path)| item_body(code, None, share, path)).collect();
+    let body = |(share, path)| item_body(code, path, |body| code.rs().pack(share, body));
+    let bodies: Vec<Vec<u8>> = shares.par_iter().zip(&paths).map(body).collect();
     // The last hash of an item's path is the root over the envelopes, the same for all lanes. It serves only to blame,
     // and nobody is blamed for a share that has just been verified, so it need not be.
     let envelopes = items.iter().find_map(|item| item.path.last().copied());

@@ -148,16 +148,15 @@ impl ShareCommitmentParams {
         }
     }
 
-    fn label(&self, share: &Share) -> Poly<Lane, Coeff> {
-        let mut memory = HashMemory::default();
-        let mut hashing = self.leaf.begin(&self.lattice.lane, &mut memory);
+    fn label(&self, share: &Share, memory: &mut HashMemory<Lane>) -> Poly<Lane, Coeff> {
+        let mut hashing = self.leaf.begin(&self.lattice.lane, memory);
         self.each_digit(share, |digit| hashing.column(digit));
         hashing.finish()
     }
 
     /// The labels of n shares, in lane order.
     pub(crate) fn labels(&self, shares: &[Share]) -> Vec<Poly<Lane, Coeff>> {
-        shares.par_iter().map(|share| self.label(share)).collect()
+        shares.par_iter().map_init(HashMemory::default, |memory, share| self.label(share, memory)).collect()
     }
 
     /// Commits to n shares; the paths come back in lane order.
@@ -189,7 +188,7 @@ impl ShareCommitmentParams {
         assert!(lane.0 < self.lanes, "lane {lane} of {}", self.lanes);
         assert_eq!(share.polys(), self.block, "polynomials of a share");
         let ring = &self.lattice.lane;
-        let label = self.label(&share);
+        let label = self.label(&share, &mut HashMemory::default());
         let walk = self.tree.walk(ring, lane.0.into(), label, path.siblings());
         let reached = ShareCommitment(walk.root);
         if reached.digest(&self.lattice) != *root {
