@@ -13,7 +13,7 @@ use chipmunk::params::P1000;
 use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::{
     Envelope, PostHead, PostStatement, PostView, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
-    delivery_root, env_root,
+    VerifiedPost, delivery_root, env_root,
 };
 use panetiere::channel::{self, Encoding};
 use panetiere::ids::ClientId;
@@ -239,26 +239,38 @@ fn server(
     let identity = local.servers.get(usize::from(args.index)).context("no such server")?;
     let mut round = ServerRound::new(Arc::clone(params), local.session, Arc::clone(identity));
     let mut samples = Samples::default();
-    let (mut statement, mut envelope) = (Vec::new(), Vec::new());
-    loop {
-        frames::read(input, &mut statement)?;
-        if statement.is_empty() {
-            break;
-        }
-        frames::read(input, &mut envelope)?;
-        let post = samples.time("statement_check_ms", || {
-            let signed = SignedPost::from_bytes(&statement)?;
-            let key = local.admitted(signed.claim().client)?;
-            anyhow::Ok(signed.check(params, &local.session, &key)?)
-        })?;
-        samples.time("arrival_per_client_ms", || {
-            anyhow::Ok(round.receive(&post, &Envelope::from_bytes_with(params, &envelope)?)?)
-        })?;
-        frames::write(output, b"")?;
-    }
+    arrivals(local, input, output, &mut samples, |post, envelope| {
+        Ok(round.receive(post, &Envelope::from_bytes_with(params, envelope)?)?)
+    })?;
     let sum = samples.time("close_ms", || anyhow::Ok(round.close(&local.canonical)?.to_bytes(params)))?;
     frames::write(output, &sum)?;
     Ok(json!(samples.medians()))
+}
+
+/// What comes for a server or a lane until an empty request: a client's statement and what it has for this party, which
+/// `receive` takes. Each pair is answered empty.
+fn arrivals(
+    local: &LocalRound,
+    input: &mut impl Read,
+    output: &mut impl Write,
+    samples: &mut Samples,
+    mut receive: impl FnMut(&VerifiedPost, &[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let (mut statement, mut object) = (Vec::new(), Vec::new());
+    loop {
+        frames::read(input, &mut statement)?;
+        if statement.is_empty() {
+            return Ok(());
+        }
+        frames::read(input, &mut object)?;
+        let post = samples.time("statement_check_ms", || {
+            let signed = SignedPost::from_bytes(&statement)?;
+            let key = local.admitted(signed.claim().client)?;
+            anyhow::Ok(signed.check(&local.params, &local.session, &key)?)
+        })?;
+        samples.time("arrival_per_client_ms", || receive(&post, &object))?;
+        frames::write(output, b"")?;
+    }
 }
 
 /// Requests: a post each, head and ciphertext, answered empty; an empty one; then one sum a server.

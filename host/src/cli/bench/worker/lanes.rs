@@ -1,13 +1,11 @@
 //! The roles of a round with lanes that differ from those without: a lane, and the recipient of their sums.
 
-use super::{Args, CLOSE_REPEATS, Samples, check, decode, frames, receive_all};
+use super::{Args, CLOSE_REPEATS, Samples, arrivals, check, decode, frames, receive_all};
 use crate::local::LocalRound;
 use anyhow::Context;
-use panetiere::bulletin::{
-    LaneBulletinEntry, LaneItem, RsClientBulletinEntry, ServerBulletinEntry, SignedPost,
-};
+use panetiere::bulletin::{LaneBulletinEntry, LaneItem, RsClientBulletinEntry, ServerBulletinEntry};
 use panetiere::protocol::{LaneRound, RsPosts, decrypt_aggregate_rs};
-use panetiere::wire::{Decode, DecodeWith};
+use panetiere::wire::DecodeWith;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -27,23 +25,9 @@ pub(super) fn lane(
     let nowhere = Box::new(|_| None);
     let mut round = LaneRound::with_source(Arc::clone(params), local.session, Arc::clone(identity), nowhere);
     let mut samples = Samples::default();
-    let (mut statement, mut item) = (Vec::new(), Vec::new());
-    loop {
-        frames::read(input, &mut statement)?;
-        if statement.is_empty() {
-            break;
-        }
-        frames::read(input, &mut item)?;
-        let post = samples.time("statement_check_ms", || {
-            let signed = SignedPost::from_bytes(&statement)?;
-            let key = local.admitted(signed.claim().client)?;
-            anyhow::Ok(signed.check(params, &local.session, &key)?)
-        })?;
-        samples.time("arrival_per_client_ms", || {
-            anyhow::Ok(round.receive(&post, &LaneItem::from_bytes_with(params, &item)?)?)
-        })?;
-        frames::write(output, b"")?;
-    }
+    arrivals(local, input, output, &mut samples, |post, item| {
+        Ok(round.receive(post, &LaneItem::from_bytes_with(&**params, item)?)?)
+    })?;
     let sum = samples.time("close_ms", || anyhow::Ok(round.close(&local.canonical)?.to_bytes(code)))?;
     frames::write(output, &sum)?;
     Ok(json!(samples.medians()))
