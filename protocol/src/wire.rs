@@ -228,11 +228,11 @@ pub enum ObjectType {
     CanonicalSet = 0x0302,
     /// What convicts one party, with everything that it takes to check it.
     Evidence = 0x0401,
-    /// A log leaf: a client or a host program is admitted, with its keys.
+    /// A log leaf: a client is admitted, with its key.
     Admission = 0x0501,
     /// A log leaf: a round starts; the session id is a hash of this leaf and its place.
     RoundOpen = 0x0502,
-    /// A log leaf: a round takes nothing more; what stands before it is the round.
+    /// A log leaf: a round's set is settled by what stands before.
     RoundClose = 0x0503,
     /// A log leaf: a round ends without a result.
     RoundAbort = 0x0504,
@@ -250,6 +250,8 @@ pub enum ObjectType {
     Revocation = 0x050a,
     /// A log leaf: an epoch's document and the terms of its rounds.
     EpochLeaf = 0x050b,
+    /// A log leaf: a round takes no more posts; its servers check what they were sent.
+    PostsEnd = 0x050c,
 }
 
 impl ObjectType {
