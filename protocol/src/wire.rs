@@ -252,6 +252,8 @@ pub enum ObjectType {
     EpochLeaf = 0x050b,
     /// A log leaf: a round takes no more posts; its servers check what they were sent.
     PostsEnd = 0x050c,
+    /// A log leaf: evidence takes a client out of a round.
+    Expulsion = 0x050d,
 }
 
 impl ObjectType {

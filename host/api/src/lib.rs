@@ -1,5 +1,8 @@
 //! What the daemons and clients of a deployment say to each other, as bytes. No I/O, no clock, no randomness.
 //!
-//! [`leaf`] has the entries of the bulletin's log. Everything that a round is follows from them.
+//! [`leaf`] has the entries of the bulletin's log, [`round`] what follows from them, [`follow`] how to read a log that nobody
+//! can rewrite unseen.
 
+pub mod follow;
 pub mod leaf;
+pub mod round;

@@ -1,7 +1,7 @@
 //! The leaves of the bulletin's log: typed, small, one encoding each.
 //!
 //! A leaf holds no time and no address. Bodies of megabytes lie beside the log; the leaf names them by digest. Every leaf
-//! but the bulletin's own ([`RoundOpen`], [`PostsEnd`], [`RoundClose`], [`RoundAbort`]) carries the signature of whom it
+//! but the bulletin's own ([`RoundOpen`], [`PostsEnd`], [`Expulsion`], [`RoundClose`], [`RoundAbort`]) carries the signature of whom it
 //! speaks for. What a leaf says counts only by where it stands: `host::round` has the rule.
 
 mod epoch;
@@ -16,7 +16,7 @@ pub use keys::{KeyRotation, NewKey};
 pub use member::{Admission, Credential, Revocation};
 pub use result::{RoundResult, Undelivered, messages_root};
 pub use round::{
-    AbortReason, ParseRoundError, PostsEnd, RoundAbort, RoundClose, RoundId, RoundKind, RoundOpen,
+    AbortReason, Expulsion, ParseRoundError, PostsEnd, RoundAbort, RoundClose, RoundId, RoundKind, RoundOpen,
 };
 pub use signed::{Signed, Statement};
 
@@ -58,6 +58,8 @@ pub enum Leaf {
     Checked(Unread),
     /// An epoch begins.
     Epoch(Box<Signed<EpochPlan>>),
+    /// A client is taken out of a round.
+    Expulsion(Expulsion),
     /// An aggregator has summed its group.
     GroupSum(SignedGroupClaim),
     /// A key is replaced.
@@ -100,6 +102,7 @@ impl Leaf {
             x if x == known(ObjectType::EpochLeaf) => {
                 Signed::from_bytes(bytes).map(Box::new).map(Self::Epoch)
             }
+            x if x == known(ObjectType::Expulsion) => Expulsion::from_bytes(bytes).map(Self::Expulsion),
             x if x == known(ObjectType::GroupSumLeaf) => {
                 wrapped(ObjectType::GroupSumLeaf, bytes).map(Self::GroupSum)
             }
@@ -128,6 +131,7 @@ impl Leaf {
             Self::Answer(_) => "answer",
             Self::Checked(_) => "checked",
             Self::Epoch(_) => "epoch",
+            Self::Expulsion(_) => "expulsion",
             Self::GroupSum(_) => "group_sum",
             Self::KeyRotation(_) => "key_rotation",
             Self::LaneSum(_) => "lane_sum",
@@ -148,6 +152,7 @@ impl Leaf {
             Self::Admission(leaf) => leaf.to_bytes(),
             Self::Answer(leaf) | Self::Checked(leaf) => leaf.bytes.clone(),
             Self::Epoch(leaf) => leaf.to_bytes(),
+            Self::Expulsion(leaf) => leaf.to_bytes(),
             Self::GroupSum(claim) => wrap(ObjectType::GroupSumLeaf, claim),
             Self::KeyRotation(leaf) => leaf.to_bytes(),
             Self::LaneSum(claim) => wrap(ObjectType::LaneSumLeaf, claim),

@@ -2,7 +2,7 @@
 //!
 //! None of them is signed but by the log: where they stand is what they say.
 
-use panetiere::ids::{CrsDigest, DeploymentId, EpochDigest, PostsDigest, ScheduleDigest, SessionId, SetDigest};
+use panetiere::ids::{ClientId, CrsDigest, DeploymentId, EpochDigest, PostsDigest, ScheduleDigest, SessionId, SetDigest};
 use panetiere::wire::{
     Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader,
 };
@@ -84,8 +84,10 @@ pub struct RoundOpen {
     /// How long posts are taken, in milliseconds from when the leaf is seen. A plan, no rule: where `PostsEnd` stands
     /// decides.
     pub collect_ms: u32,
-    /// How long servers have to check and clients to answer after that, in milliseconds. A plan, no rule.
+    /// How long servers have to check after that, in milliseconds. A plan, no rule.
     pub check_ms: u32,
+    /// How long clients have to answer after that, in milliseconds. A plan, no rule.
+    pub answer_ms: u32,
 }
 
 impl Encode for RoundOpen {
@@ -106,10 +108,11 @@ impl Encode for RoundOpen {
         }
         out.extend_from_slice(&self.collect_ms.to_le_bytes());
         out.extend_from_slice(&self.check_ms.to_le_bytes());
+        out.extend_from_slice(&self.answer_ms.to_le_bytes());
     }
 
     fn encoded_len(&self) -> usize {
-        HEADER_LEN + 3 * 32 + RoundId::LEN + self.kind.encoded_len() + 2 * 4
+        HEADER_LEN + 3 * 32 + RoundId::LEN + self.kind.encoded_len() + 3 * 4
     }
 }
 
@@ -128,7 +131,8 @@ impl Decode for RoundOpen {
             _ => return Err(unknown),
         };
         let (collect_ms, check_ms) = (reader.u32("collect window")?, reader.u32("check window")?);
-        Ok(Self { deployment, epoch, crs, round, kind, collect_ms, check_ms })
+        let answer_ms = reader.u32("answer window")?;
+        Ok(Self { deployment, epoch, crs, round, kind, collect_ms, check_ms, answer_ms })
     }
 }
 
@@ -260,5 +264,44 @@ impl Decode for RoundAbort {
             _ => return Err(unknown),
         };
         Ok(Self { session, reason })
+    }
+}
+
+/// Takes a client out of a round that is not closed: evidence shows that it broke the protocol in this session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expulsion {
+    /// The session.
+    pub session: SessionId,
+    /// The client.
+    pub client: ClientId,
+    /// BLAKE3 digest of the evidence, a [`panetiere::evidence::Evidence`].
+    pub evidence: [u8; 32],
+    /// Its bytes.
+    pub len: u64,
+}
+
+impl Encode for Expulsion {
+    fn encode(&self, out: &mut Vec<u8>) {
+        ObjectType::Expulsion.encode_header(out);
+        self.session.encode(out);
+        self.client.encode(out);
+        out.extend_from_slice(&self.evidence);
+        out.extend_from_slice(&self.len.to_le_bytes());
+    }
+
+    fn encoded_len(&self) -> usize {
+        HEADER_LEN + SessionId::LEN + ClientId::LEN + 32 + 8
+    }
+}
+
+impl Decode for Expulsion {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        reader.header(ObjectType::Expulsion)?;
+        Ok(Self {
+            session: SessionId::decode(reader)?,
+            client: ClientId::decode(reader)?,
+            evidence: reader.array("digest of the evidence")?,
+            len: reader.u64("length of the evidence")?,
+        })
     }
 }

@@ -1,0 +1,5 @@
+//! Rounds: what the log makes of them ([`panetiere_api::round`]), and when the bulletin moves one on ([`conductor`]).
+
+pub mod conductor;
+
+pub use panetiere_api::round::*;
