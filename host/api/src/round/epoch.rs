@@ -7,7 +7,7 @@ use panetiere::ids::{ClientId, EpochDigest};
 use panetiere::protocol::{ProtocolParams, Terms};
 use panetiere::sig::VerifyingKey;
 use crate::leaf::{Credential, EpochPlan, RoundKind};
-use panetiere_chipmunk::ring::backend::Kernels;
+use chipmunk::ring::backend::Kernels;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tlog::checkpoint::Log;

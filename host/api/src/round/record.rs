@@ -13,7 +13,7 @@ use crate::leaf::{
     AbortReason, Admission, EpochPlan, Expulsion, KeyRotation, Leaf, NewKey, Revocation, RoundId, RoundKind,
     RoundOpen, Signed, Unread,
 };
-use panetiere_chipmunk::ring::backend::Kernels;
+use chipmunk::ring::backend::Kernels;
 use std::collections::BTreeMap;
 use tlog::checkpoint::{Log, Origin};
 use tlog::key::VerifierKey;
@@ -444,7 +444,6 @@ impl Record {
                 }
                 self.log_keys.push((key.clone(), None));
             }
-            _ => return Err(Void::OtherContext { what: "kind of key" }),
         }
         Ok(Event::KeyReplaced)
     }
