@@ -17,6 +17,7 @@ use panetiere::bulletin::{
     LaneBulletinEntry, LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry, ServerBulletinEntry,
     SignedGroupClaim, SignedLaneClaim, SignedPost, StatementContext,
 };
+use panetiere::channel::{ChannelParams, Encoding};
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::evidence::Evidence;
@@ -27,7 +28,7 @@ use panetiere::ids::{
 };
 use panetiere::pke::PublicKey;
 use panetiere::protocol::{
-    ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound, SumPart,
+    ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound, SumPart, Terms,
 };
 use panetiere::share_commitment::{AggregatedShare, ShareCommitment, SharePath};
 use panetiere::sig::{Signature, VerifyingKey};
@@ -302,6 +303,7 @@ wire_types! {
     epoch: Epoch, refuses: true,
         vec![NET.epoch.to_bytes(), LANES.epoch.to_bytes(), AGGREGATED.epoch.to_bytes()],
         Epoch::from_bytes, Epoch::to_bytes;
+    terms: Terms, refuses: true, some_terms(), Terms::from_bytes, Terms::to_bytes;
     canonical_set: CanonicalSet, refuses: true,
         [vec![5], vec![0, 1, u32::MAX], (0..300).collect()]
             .map(|ids| CanonicalSet::new(ids.into_iter().map(ClientId)).unwrap().to_bytes()).into(),
@@ -396,6 +398,19 @@ fn charges() -> Vec<Evidence> {
     ]
 }
 
+fn some_terms() -> Vec<Vec<u8>> {
+    let sketch = ChannelParams::for_messages(Encoding::Sketch, 2, 20).unwrap();
+    let slots = ChannelParams::for_messages(Encoding::Slots, 4, 4000).unwrap();
+    let large = deployment(300).servers(3).threshold(2).clients(2).channel(&slots).build();
+    let slots = Terms::of(&large.params, &slots).unwrap();
+    vec![
+        Terms::of(params(), &sketch).unwrap().to_bytes(),
+        Terms::of(lane_params(), &sketch).unwrap().to_bytes(),
+        slots.to_bytes(),
+        slots.of_tickets().unwrap().to_bytes(),
+    ]
+}
+
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     write(&mut out);
@@ -415,8 +430,12 @@ fn an_opening() -> Vec<u8> {
 }
 
 /// Types that are written but never parsed by themselves, and where they are tested.
-const ONLY_WITHIN: &[(&str, &str)] =
-    &[("GroupClaim", "GroupSum"), ("LaneClaim", "LaneBulletinEntry"), ("SumClaim", "ServerBulletinEntry")];
+const ONLY_WITHIN: &[(&str, &str)] = &[
+    ("GroupClaim", "GroupSum"),
+    ("LaneClaim", "LaneBulletinEntry"),
+    ("RoundShape", "Terms"),
+    ("SumClaim", "ServerBulletinEntry"),
+];
 
 /// Names that follow `impl .. for` of a wire trait, inherent `to_bytes`/`from_bytes`, and the ids' macro calls.
 fn wire_types_in(source: &str, found: &mut BTreeSet<String>) {

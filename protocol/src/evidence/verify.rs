@@ -36,7 +36,8 @@ impl Evidence {
     /// # Errors
     /// `Parameters` or `Part` if this is no evidence at all.
     pub fn verify(&self, kernels: &'static Kernels) -> Result<Verdict, EvidenceError> {
-        let params = self.terms.parameters(&self.epoch, kernels)?;
+        let (deployment, epoch) = (*self.epoch.deployment(), self.epoch.digest());
+        let params = self.terms.widest(deployment, epoch, kernels).map_err(EvidenceError::Parameters)?;
         let court = Court { params: &params, epoch: &self.epoch };
         let (accused, session, outcome) = match &self.charge {
             Charge::BadCiphertext(accused, excerpt) => court.ciphertext(accused, excerpt.as_ref()),

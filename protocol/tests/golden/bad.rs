@@ -99,6 +99,51 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                 ("cut in the terms", Take(15), 13, "number of polynomials", Truncated(4, 2)),
             ],
         ),
+        // Set, mode, servers, threshold, faulty, polynomials, plaintext; clients; encoding, capacity, message bytes.
+        (
+            "terms",
+            vec![
+                ("nothing", Take(0), 0, "parameter set", Truncated(1, 0)),
+                ("a third parameter set", Put(0, "03"), 0, "parameter set", OutOfRange),
+                ("mode 0", Put(1, "00"), 1, "mode", OutOfRange),
+                // With lanes all that follows is four bytes further on: the encoding is the capacity's last byte.
+                ("another mode's length", Put(1, "03"), 25, "payload encoding", OutOfRange),
+                ("no server", Put(2, "0000"), 0, "terms of a round", OutOfRange),
+                ("threshold 1 of 2", Put(4, "0100"), 0, "terms of a round", OutOfRange),
+                ("as many faulty as the threshold", Put(6, "0200"), 0, "terms of a round", OutOfRange),
+                ("no polynomials", Put(8, "00000000"), 0, "terms of a round", OutOfRange),
+                ("131073 polynomials", Put(8, "01000200"), 0, "terms of a round", OutOfRange),
+                ("more polynomials than the payload", Put(8, "03000000"), 21, "payload encoding", OutOfRange),
+                ("plaintext modulus 3", Put(12, "03"), 12, "plaintext modulus", OutOfRange),
+                ("the other plaintext modulus", Put(12, "01"), 21, "payload encoding", OutOfRange),
+                ("fewest clients 1", Put(13, "01000000"), 0, "terms of a round", OutOfRange),
+                ("most clients 1", Put(17, "01000000"), 0, "terms of a round", OutOfRange),
+                ("most clients 301", Put(17, "2d010000"), 0, "terms of a round", OutOfRange),
+                ("encoding 0", Put(21, "00"), 21, "payload encoding", OutOfRange),
+                ("encoding 4", Put(21, "04"), 21, "payload encoding", OutOfRange),
+                ("another encoding", Put(21, "03"), 21, "payload encoding", OutOfRange),
+                ("no capacity", Put(22, "00000000"), 21, "payload encoding", OutOfRange),
+                ("2^32 - 1 messages", Put(22, "ffffffff"), 21, "payload encoding", OutOfRange),
+                ("no message bytes", Put(26, "00000000"), 21, "payload encoding", OutOfRange),
+                (
+                    "longer messages than the polynomials hold",
+                    Put(26, "00200000"),
+                    21,
+                    "payload encoding",
+                    OutOfRange,
+                ),
+                ("one byte short", Take(29), 26, "message bytes", Truncated(4, 3)),
+                ("trailing byte", Append("00"), 30, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "terms#3",
+            vec![
+                ("0 lanes needed", Put(13, "0000"), 0, "terms of a round", OutOfRange),
+                ("4 of 3 lanes", Put(13, "0400"), 0, "terms of a round", OutOfRange),
+                ("fewer lanes than servers", Put(13, "01000100"), 0, "terms of a round", OutOfRange),
+            ],
+        ),
         (
             "verifying_key",
             vec![

@@ -453,6 +453,35 @@ def read_epoch():
     return deployment, bytes.fromhex(ids["epoch"]["hex"]), servers, coded, grouped
 
 
+def read_terms():
+    """Every field, and that the payload's vectors have as many polynomials as the terms say: the sizes of protocol.md 8."""
+    for case, data in cases("terms"):
+        name = case["name"]
+        r = Reader(data)
+        check(r.int(1) == {"p300": 1, "p1000": 2}[case["set"]] and r.int(1) == case["mode"], f"set and mode of {name}")
+        for field, size in (("servers", 2), ("threshold", 2), ("faulty", 2), ("polys", 4)):
+            check(r.int(size) == case[field], f"{field} of {name}")
+        check({1: 1 << 35, 2: T}[r.int(1)] == case["plaintext_modulus"], f"plaintext modulus of {name}")
+        lanes = (r.int(2), r.int(2)) if case["mode"] == 3 else (0, 0)
+        check(lanes == (case["lanes_needed"], case["lanes"]), f"lanes of {name}")
+        check((r.int(4), r.int(4)) == (case["min_clients"], case["max_clients"]), f"clients of {name}")
+        encoding = {1: "sketch", 2: "peeling", 3: "slots"}[r.int(1)]
+        capacity, message_bytes = r.int(4), r.int(4)
+        r.done()
+        stored = case["encoding"], case["capacity"], case["message_bytes"]
+        check((encoding, capacity, message_bytes) == stored, f"payload of {name}")
+        # Length, check and the bytes at 35 bits a symbol.
+        frame, columns = 2 + -(-8 * message_bytes // 35), capacity + 2
+        scalars = {
+            "sketch": columns + 1 + columns * frame,
+            "slots": capacity * frame,
+            # For two messages: eight rows of six cells, each a count and two label symbols besides.
+            "peeling": 8 * 6 * (3 + frame),
+        }[encoding]
+        check(capacity == 2 and -(-scalars // N) == case["polys"], f"polynomials of {name}")
+        check(case["plaintext_modulus"] == (T if encoding == "sketch" else 1 << 35), f"modulus of {name}")
+
+
 def read_ids(deployment):
     ids = load("ids")
     s = ids["session"]
@@ -1107,6 +1136,7 @@ def main():
     self_tests()
     deployment, epoch, servers, coded, grouped = read_epoch()
     session = read_ids(deployment)
+    read_terms()
     seed, crs, a = read_crs(deployment, epoch)
     scheme = Commitments(seed)
     openings = read_openings(scheme)
