@@ -2,4 +2,5 @@
 
 pub mod cli;
 pub mod local;
+pub mod round;
 pub mod seed;

@@ -6,7 +6,7 @@
 
 use crate::round::{Blobs, Event, Record, Unavailable, Void};
 use panetiere::fault::{Attribution, Fault, Retry};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tlog::checkpoint::{CheckpointError, TreeHead};
 use tlog::merkle::{Edge, EdgeError, leaf_hash};
 use tlog::note::Note;
@@ -116,6 +116,7 @@ pub struct Follower {
     record: Record,
     edge: Edge,
     heads: BTreeMap<u64, [u8; 32]>,
+    marks: BTreeSet<u64>,
 }
 
 impl Follower {
@@ -127,7 +128,7 @@ impl Follower {
         assert_eq!(record.size(), 0, "a reader begins with an empty record");
         let edge = Edge::default();
         let heads = BTreeMap::from([(0, edge.root())]);
-        Self { record, edge, heads }
+        Self { record, edge, heads, marks: BTreeSet::new() }
     }
 
     /// What the leaves make of the log.
@@ -149,6 +150,12 @@ impl Follower {
     /// to tell.
     pub fn agrees(&self, head: &TreeHead) -> Option<bool> {
         self.heads.get(&head.size).map(|root| *root == head.root)
+    }
+
+    /// Asks for the head at a size that is still ahead, which need not be that of a checkpoint: to be told by
+    /// [`agrees`](Self::agrees) whether this log is the one that was read before a restart.
+    pub fn mark(&mut self, size: u64) {
+        self.marks.insert(size);
     }
 
     /// Reads on: `entries` are the leaves from where the reader is to the checkpoint in `note`. Nothing has changed if it
@@ -190,6 +197,9 @@ impl Follower {
             let index = self.size();
             let outcome = self.record.apply(entry, blobs).map_err(FollowError::Unavailable)?;
             self.edge.append(leaf_hash(entry)).map_err(FollowError::Full)?;
+            if self.marks.remove(&self.size()) {
+                self.heads.insert(self.size(), self.edge.root());
+            }
             applied.push(Applied { index, outcome });
         }
         self.heads.insert(signed.size, signed.root);
