@@ -13,18 +13,18 @@
 use allocation_counter::measure;
 use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
-    Answer, CanonicalSet, Checked, ClientBulletinEntry, Complaint, Envelope, Epoch, GroupSum,
-    LaneBulletinEntry, LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry, ServerBulletinEntry,
-    SignedGroupClaim, SignedLaneClaim, SignedPost, StatementContext,
+    Answer, CanonicalSet, Checked, ClientBulletinEntry, Envelope, Epoch, GroupSum, LaneBulletinEntry,
+    LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedGroupClaim,
+    SignedLaneClaim, SignedPost, SignedSumClaim, StatementContext,
 };
 use panetiere::channel::{ChannelParams, Encoding};
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::evidence::Evidence;
 use panetiere::ids::{
-    AggregatorId, CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeDigest, EnvelopeKeyDigest,
-    EnvelopeRoot, EpochDigest, EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId,
-    SetDigest, StatementDigest,
+    AggregatorId, CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot,
+    EpochDigest, EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId, SetDigest,
+    StatementDigest,
 };
 use panetiere::pke::PublicKey;
 use panetiere::protocol::{
@@ -70,10 +70,7 @@ fn context() -> StatementContext {
 /// What a server says that complains about the first so many clients.
 fn a_checked(server: u16, about: u32) -> Vec<u8> {
     let round = NET.open(0);
-    let complaint = |client| {
-        let envelope = &round.client(client).envelopes[usize::from(server)];
-        (client, Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
-    };
+    let complaint = |client| (client, round.client(client).post.head.signed.claim().digest());
     let complaints: BTreeMap<_, _> = (0..about).map(ClientId).map(complaint).collect();
     let key = NET.server(ServerId(server)).signing_key();
     Checked::sign(context(), ServerId(server), complaints, key).to_bytes()
@@ -258,13 +255,10 @@ wire_types! {
         AggregatorId::from_bytes, AggregatorId::to_bytes;
     statement_digest: StatementDigest, refuses: false, of_each_digest(),
         StatementDigest::from_bytes, StatementDigest::to_bytes;
-    envelope_digest: EnvelopeDigest, refuses: false, of_each_digest(),
-        EnvelopeDigest::from_bytes, EnvelopeDigest::to_bytes;
     statement_context: StatementContext, refuses: false, vec![context().to_bytes()],
         StatementContext::from_bytes, StatementContext::to_bytes;
     group_sum: GroupSum, refuses: true, GROUPS.iter().map(|sum| sum.to_bytes(&AGGREGATED.params)).collect(),
         |bytes| GroupSum::from_bytes_with(&*AGGREGATED.params, bytes), |sum| sum.to_bytes(&AGGREGATED.params);
-    // Server 0 has two hashes in its path, server 2 has one.
     checked: Checked, refuses: true, vec![a_checked(0, 0), a_checked(0, 2), a_checked(2, 1)],
         |bytes| Checked::from_bytes_with(params(), bytes), Checked::to_bytes;
     answer: Answer, refuses: true, vec![an_answer()],
@@ -338,6 +332,9 @@ wire_types! {
     signed_group_claim: SignedGroupClaim, refuses: true,
         GROUPS.iter().map(|sum| sum.signed().to_bytes()).collect(),
         SignedGroupClaim::from_bytes, SignedGroupClaim::to_bytes;
+    signed_sum_claim: SignedSumClaim, refuses: true,
+        [0, 2].map(|at: usize| SUMS[at].signed().to_bytes()).into(),
+        SignedSumClaim::from_bytes, SignedSumClaim::to_bytes;
     signed_lane_claim: SignedLaneClaim, refuses: true,
         [0, 5].map(|at: usize| LANE_SUMS[at].signed().to_bytes()).into(),
         SignedLaneClaim::from_bytes, SignedLaneClaim::to_bytes;
@@ -517,7 +514,7 @@ fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
     type Parse = fn(&[u8]) -> Option<DecodeError>;
     let parse_evidence: Parse = |bytes| Evidence::from_bytes(bytes).err();
     let evidence = |len: u32| {
-        let bytes = charges()[2].to_bytes();
+        let bytes = charges()[0].to_bytes();
         let at = 4 + 1 + 13 + NET.epoch.to_bytes().len();
         [&bytes[..at], &len.to_le_bytes(), &bytes[at + 4..at + 300]].concat()
     };
@@ -533,7 +530,7 @@ fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
         (parse_group, group(0), "number of members"),
         (parse_group, group(3), "members"),
         (parse_group, group(301), "number of members"),
-        (parse_checked, checked(1), "complaints"),
+        (parse_checked, checked(2), "complaints"),
         (parse_checked, checked(300), "complaints"),
         (parse_checked, checked(u32::MAX), "number of complaints"),
         (parse_epoch, epoch(3), "servers of the epoch"),

@@ -5,10 +5,10 @@ use crate::leaf::{
     Witnesses,
 };
 use crate::round::{Anchor, Record, Session};
-use panetiere::bulletin::{ClientBulletinEntry, Complaint, Envelope, Mode};
+use panetiere::bulletin::{ClientBulletinEntry, Envelope, Mode};
 use panetiere::channel::{self, ChannelParams};
 use panetiere::cs::FreshOpening;
-use panetiere::ids::{ClientId, DeploymentId, SessionId};
+use panetiere::ids::{ClientId, DeploymentId, SessionId, StatementDigest};
 use panetiere::protocol::{Terms, run_client_round_with_openings};
 use panetiere::sig::SigningKey;
 use panetiere::testing::{Builder, Net, deployment};
@@ -185,7 +185,7 @@ impl Scene {
         &self,
         session: &SessionId,
         server: u16,
-        complaints: BTreeMap<ClientId, Complaint>,
+        complaints: BTreeMap<ClientId, StatementDigest>,
     ) -> Leaf {
         let server = &self.net.servers[usize::from(server)];
         let signed = server.sign_checked(&self.net.params, session, complaints).expect("the first of this session");

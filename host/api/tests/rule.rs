@@ -1,8 +1,8 @@
 //! What the leaves of a log make of a round: who is in, what counts, what is void and why.
 
-use panetiere::bulletin::{Complaint, PostStatement, SignedPost};
+use panetiere::bulletin::{PostStatement, SignedPost};
 use panetiere::fault::{Attribution, Fault};
-use panetiere::ids::{ClientId, ServerId, SessionId};
+use panetiere::ids::{ClientId, ServerId, SessionId, StatementDigest};
 use panetiere::protocol::ServerRound;
 use panetiere::sig::SigningKey;
 use panetiere::wire::Encode;
@@ -267,9 +267,9 @@ fn rounds_open_in_order_and_only_under_their_own_parameters() {
 }
 
 /// A complaint about a client's post, justified or not.
-fn complaint(sent: &Sent) -> BTreeMap<ClientId, Complaint> {
+fn complaint(sent: &Sent) -> BTreeMap<ClientId, StatementDigest> {
     let client = sent.envelopes[0].client;
-    BTreeMap::from([(client, Complaint { statement: sent.post.head.signed.claim().digest() })])
+    BTreeMap::from([(client, sent.post.head.signed.claim().digest())])
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn an_answered_complaint_keeps_the_client_in_and_an_unanswered_one_does_not() {
         (1..4).for_each(|client| drop(book.post(&session, client)));
         book.counts(&Leaf::PostsEnd(PostsEnd { session }));
         let statement = outgoing.post.signed().claim().digest();
-        let about = BTreeMap::from([(ClientId(0), Complaint { statement })]);
+        let about = BTreeMap::from([(ClientId(0), statement)]);
         book.counts(&book.scene.checked(&session, 2, about));
         client.observe(book.session(&session));
         assert_eq!(client.answers().count(), 0, "not before everybody has checked");

@@ -4,9 +4,9 @@
 use crate::release::{self, Closing, Limits, Refusal, SummedSet};
 use crate::round::conductor::Millis;
 use crate::state::{ImportError, Published, ReleaseGuard, StateError};
-use panetiere::bulletin::{Answer, Checked, Complaint, Envelope};
+use panetiere::bulletin::{Answer, Checked, Envelope};
 use panetiere::fault::{Attribution, Fault, Retry};
-use panetiere::ids::{ClientId, EpochDigest, ServerId};
+use panetiere::ids::{ClientId, EpochDigest, ServerId, StatementDigest};
 use panetiere::protocol::{
     AnswerKind, AnswerLog as _, AnswerLogError, AnswerSlot, EnvelopeFault, ServerIdentity, ServerRound,
     ServerRoundError, complain,
@@ -137,7 +137,7 @@ pub enum NotReleased {
 struct Work {
     round: ServerRound,
     identity: Arc<ServerIdentity>,
-    complaints: BTreeMap<ClientId, Complaint>,
+    complaints: BTreeMap<ClientId, StatementDigest>,
     /// Since when servers check, by this server's clock.
     checking_since: Option<Millis>,
     checked: bool,

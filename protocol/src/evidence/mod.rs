@@ -188,14 +188,14 @@ impl Evidence {
         Self::new(params, epoch, Charge::BadLane(opened))
     }
 
-    /// Against a server: two of its sums.
+    /// Against a server: two of its sums, without their openings.
     pub fn double_server_sum(
         params: &ProtocolParams,
         epoch: &Epoch,
         sums: [&ServerBulletinEntry; 2],
     ) -> Self {
-        let sums = sums.map(|sum| sum.to_bytes(params));
-        Self::new(params, epoch, Charge::DoubleServerSum(sums))
+        let sums = sums.map(|sum| sum.signed().clone());
+        Self::new(params, epoch, Charge::DoubleServerSum(Box::new(sums)))
     }
 
     /// Against a lane: two of its sums, without their openings.

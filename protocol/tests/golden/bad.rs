@@ -47,7 +47,7 @@ const EPOCH: usize = 4 + 32 + 4 + 2 + 2 * SERVER + 2;
 /// Two members; their sum.
 const MEMBERS: usize = 4 + 4 * 32 + 2 + 4;
 const GROUP: usize = MEMBERS + 2 * 36 + 4352 + 10_752 + 64;
-/// One complaint, and the one hash of its path.
+/// Up to the complaints.
 const CHECKED: usize = 4 + 4 * 32 + 2 + 4;
 const ANSWER: usize = 4 + 4 * 32 + 4 + 2 + 32 + 4608 + 4352 + 64;
 /// A share of one polynomial, two siblings; two hashes among three lanes and the root over the envelopes.
@@ -365,7 +365,7 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                 ("version 0", Put(2, "0000"), 2, "object version", Unexpected(1, 0)),
                 ("server 2 of 2", Put(132, "0200"), 132, "server id", OutOfRange),
                 ("301 complaints", Put(134, "2d010000"), 134, "number of complaints", OutOfRange),
-                ("one complaint of none", Put(134, "01000000"), CHECKED, "complaints", Truncated(68, 64)),
+                ("two complaints of none", Put(134, "02000000"), CHECKED, "complaints", Truncated(72, 64)),
                 ("s in the upper half", Put(CHECKED + 32, HIGH_S), CHECKED, "signature", NotCanonical),
                 ("trailing byte", Append("00"), CHECKED + 64, "end of object", Trailing(1)),
             ],
@@ -373,9 +373,9 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
         (
             "checked#2",
             vec![
-                ("a client twice", Put(CHECKED + 68, "00000000"), CHECKED, "complaints", NotCanonical),
+                ("a client twice", Put(CHECKED + 36, "00000000"), CHECKED, "complaints", NotCanonical),
                 ("out of order", Put(CHECKED, "07000000"), CHECKED, "complaints", NotCanonical),
-                ("cut in a path", Take(CHECKED + 135), CHECKED, "complaints", Truncated(136, 135)),
+                ("cut in a digest", Take(CHECKED + 71), CHECKED, "complaints", Truncated(72, 71)),
             ],
         ),
         (

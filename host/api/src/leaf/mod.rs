@@ -27,7 +27,7 @@ use panetiere::wire::{
 use std::str::FromStr;
 
 /// Bytes of a leaf at most: the log's format has 16 bits for the length of an entry.
-pub const MAX_LEAF: usize = u16::MAX as usize;
+pub const MAX_LEAF: usize = tlog::entry::MAX_ENTRY_BYTES;
 
 /// A leaf that is read under the parameters of the round that it names: what it is and which round, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
