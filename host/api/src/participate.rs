@@ -1,7 +1,10 @@
 //! A client's part in one round, from the announcement to the last answer. No I/O: what has to be sent is returned.
 
 use crate::round::{EpochState, Session};
-use panetiere::bulletin::{Answer, ClientBulletinEntry, Envelope, LaneItem, Mode, RsClientBulletinEntry, SignedPost};
+use panetiere::bulletin::StatementError;
+use panetiere::bulletin::{
+    Answer, ClientBulletinEntry, Envelope, LaneItem, Mode, RsClientBulletinEntry, SignedPost,
+};
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::{ClientId, ServerId, SessionId};
 use panetiere::plaintext::PlainPoly;
@@ -9,7 +12,6 @@ use panetiere::protocol::{
     AnswerGuard, ClientRoundError, GuardError, Standing, run_client_round_rs_with_openings,
     run_client_round_with_openings,
 };
-use panetiere::bulletin::StatementError;
 use panetiere::sig::SigningKey;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;

@@ -167,16 +167,9 @@ impl Scene {
         let vector = channel::encode_message(&mut rng, &self.channel, session, &message).expect("it fits");
         let keys = self.net.epoch.envelope_keys();
         let key = &self.net.party(client).signing_key;
-        let (sent, openings) = run_client_round_with_openings(
-            &mut rng,
-            &self.net.params,
-            session,
-            client,
-            &vector,
-            &keys,
-            key,
-        )
-        .expect("an honest client");
+        let (sent, openings) =
+            run_client_round_with_openings(&mut rng, &self.net.params, session, client, &vector, &keys, key)
+                .expect("an honest client");
         Sent { post: sent.post, envelopes: sent.envelopes, openings, message }
     }
 
@@ -188,7 +181,8 @@ impl Scene {
         complaints: BTreeMap<ClientId, StatementDigest>,
     ) -> Leaf {
         let server = &self.net.servers[usize::from(server)];
-        let signed = server.sign_checked(&self.net.params, session, complaints).expect("the first of this session");
+        let signed =
+            server.sign_checked(&self.net.params, session, complaints).expect("the first of this session");
         Leaf::parse(&signed.to_bytes()).expect("an encoder's bytes parse")
     }
 }

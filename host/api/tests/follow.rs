@@ -16,7 +16,9 @@ fn scene() -> Scene {
 fn log(scene: &Scene, clients: u32) -> MemoryLog {
     let mut log = MemoryLog::default();
     log.append(&scene.epoch_leaf(scene.plan()));
-    (0..clients).for_each(|client| drop(log.append(&scene.admission(ClientId(client)))));
+    for client in 0..clients {
+        log.append(&scene.admission(ClientId(client)));
+    }
     log
 }
 
@@ -27,7 +29,9 @@ fn a_reader_follows_a_log_that_grows() {
     let full = log(&scene, 4);
     for size in 1..=full.entries.len() {
         let mut prefix = MemoryLog::default();
-        full.entries[..size].iter().for_each(|entry| drop(prefix.append_bytes(entry.clone())));
+        for entry in &full.entries[..size] {
+            prefix.append_bytes(entry.clone());
+        }
         let note = prefix.checkpoint(&scene.log_key());
         let applied = reader.advance(&note, &full.entries[size - 1..size], &NoBlobs).unwrap();
         assert!(applied.iter().all(|leaf| leaf.outcome.is_ok()));

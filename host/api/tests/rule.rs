@@ -7,7 +7,8 @@ use panetiere::protocol::ServerRound;
 use panetiere::sig::SigningKey;
 use panetiere::wire::Encode;
 use panetiere_api::leaf::{
-    AbortReason, KeyRotation, Leaf, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId, RoundKind, RoundOpen, Signed,
+    AbortReason, KeyRotation, Leaf, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId, RoundKind,
+    RoundOpen, Signed,
 };
 use panetiere_api::participate::Participation;
 use panetiere_api::round::{Event, NoBlobs, Out, Phase, Record, Session, Void};
@@ -58,7 +59,8 @@ impl Book {
         assert_eq!(void.code(), code, "{void}");
         // A void leaf moves nothing but the size.
         let size = self.record.size();
-        let after = format!("{:?}", self.record).replace(&format!("size: {size}"), &format!("size: {}", size - 1));
+        let after =
+            format!("{:?}", self.record).replace(&format!("size: {size}"), &format!("size: {}", size - 1));
         assert_eq!(before, after);
         void
     }
@@ -142,7 +144,8 @@ fn the_set_does_not_depend_on_the_order_of_posts() {
             let session = book.open();
             order.into_iter().for_each(|client| drop(book.post(&session, client)));
             book.counts(&Leaf::PostsEnd(PostsEnd { session }));
-            (0..3).for_each(|server| drop(book.counts(&book.scene.checked(&session, server, BTreeMap::new()))));
+            (0..3)
+                .for_each(|server| drop(book.counts(&book.scene.checked(&session, server, BTreeMap::new()))));
             let close = book.closing(&session);
             (close.set, close.posts, close.clients)
         })
@@ -236,7 +239,8 @@ fn a_round_called_off_stays_so() {
 
 #[test]
 fn below_the_floor_nothing_closes() {
-    let mut book = Book::of(Scene::new(7, 4, BYTES, |shape| shape.servers(4).threshold(3).faulty(1).min_clients(3)));
+    let mut book =
+        Book::of(Scene::new(7, 4, BYTES, |shape| shape.servers(4).threshold(3).faulty(1).min_clients(3)));
     let session = book.open();
     (0..2).for_each(|client| drop(book.post(&session, client)));
     book.counts(&Leaf::PostsEnd(PostsEnd { session }));
@@ -283,14 +287,9 @@ fn an_answered_complaint_keeps_the_client_in_and_an_unanswered_one_does_not() {
         };
         let epoch = book.record.epoch().unwrap().clone();
         let vector = panetiere::channel::cover(&book.scene.channel);
-        let (mut client, outgoing) = Participation::new(
-            &mut stream(10, "client", 0),
-            book.session(&session),
-            &epoch,
-            key(0),
-            &vector,
-        )
-        .unwrap();
+        let (mut client, outgoing) =
+            Participation::new(&mut stream(10, "client", 0), book.session(&session), &epoch, key(0), &vector)
+                .unwrap();
         book.counts(&Leaf::Post(outgoing.post.signed().clone()));
         (1..4).for_each(|client| drop(book.post(&session, client)));
         book.counts(&Leaf::PostsEnd(PostsEnd { session }));
@@ -376,20 +375,18 @@ fn revocation_takes_a_client_out_until_the_close() {
 #[test]
 fn epochs_follow_each_other() {
     let mut book = Book::new(14);
-    let plan = |book: &Book, scene: &Scene, previous| panetiere_api::leaf::EpochPlan {
-        previous,
-        rounds: 1,
-        ..Scene { operator: key_of(&book.scene.operator), ..again(scene) }.plan()
-    };
+    let plan =
+        |scene: &Scene, previous| panetiere_api::leaf::EpochPlan { previous, rounds: 1, ..scene.plan() };
     let second = Scene::new(14, 4, BYTES, |shape| shape.servers(4).threshold(3).faulty(1).epoch(1));
     let third = Scene::new(14, 4, BYTES, |shape| shape.servers(5).threshold(3).faulty(1).epoch(2));
     let first_digest = book.scene.net.epoch.digest();
     let old = book.open();
-    book.void(&book.scene.epoch_leaf(plan(&book, &third, Some(first_digest))), "leaf_epoch_chain");
-    book.void(&book.scene.epoch_leaf(plan(&book, &second, None)), "leaf_epoch_chain");
-    let by_another = Leaf::Epoch(Box::new(Signed::sign(plan(&book, &second, Some(first_digest)), &second.recipient)));
+    book.void(&book.scene.epoch_leaf(plan(&third, Some(first_digest))), "leaf_epoch_chain");
+    book.void(&book.scene.epoch_leaf(plan(&second, None)), "leaf_epoch_chain");
+    let by_another =
+        Leaf::Epoch(Box::new(Signed::sign(plan(&second, Some(first_digest)), &second.recipient)));
     book.void(&by_another, "leaf_signature");
-    book.counts(&book.scene.epoch_leaf(plan(&book, &second, Some(first_digest))));
+    book.counts(&book.scene.epoch_leaf(plan(&second, Some(first_digest))));
     // A round of the epoch before goes on; new ones are opened in the new epoch only, and as many as it has.
     book.post(&old, 0);
     let stale = book.scene.open(2);
@@ -399,21 +396,18 @@ fn epochs_follow_each_other() {
     // Nobody of the epoch before is admitted to this one.
     assert_eq!(book.record.epoch().unwrap().members().count(), 0);
     book.counts(&second.admission(ClientId(3)));
-    assert_eq!(book.record.epoch().unwrap().client_of(&second.net.party(ClientId(3)).signing_key.verifying_key()), Some(ClientId(0)));
+    assert_eq!(
+        book.record.epoch().unwrap().client_of(&second.net.party(ClientId(3)).signing_key.verifying_key()),
+        Some(ClientId(0))
+    );
     // Two epochs on, the first is gone.
-    book.counts(&book.scene.epoch_leaf(plan(&book, &third, Some(second.net.epoch.digest()))));
+    book.counts(&book.scene.epoch_leaf(plan(&third, Some(second.net.epoch.digest()))));
     let post = book.scene.send(&old, ClientId(1), 0);
     book.void(&Leaf::Post(post.post.head.signed), "leaf_unknown_epoch");
 }
 
 fn key_of(key: &SigningKey) -> SigningKey {
     SigningKey::from_scalar(&key.expose_scalar()).unwrap()
-}
-
-fn again(scene: &Scene) -> Scene {
-    let servers = scene.net.params.servers();
-    let epoch = scene.net.epoch.number().0;
-    Scene::new(14, 4, BYTES, |shape| shape.servers(servers).threshold(3).faulty(1).epoch(epoch))
 }
 
 #[test]

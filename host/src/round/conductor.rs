@@ -3,8 +3,8 @@
 //! A pure function of the record and the time since the bulletin saw what is in it. None of it is trusted by anybody: a
 //! bulletin that closes early or late costs its users the round and nothing else.
 
-use panetiere::ids::ScheduleDigest;
 use super::{EpochState, Phase, Record, Session, Void};
+use panetiere::ids::ScheduleDigest;
 use panetiere_api::leaf::{AbortReason, Leaf, PostsEnd, RoundAbort, RoundId, RoundKind, RoundOpen};
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use super::{EpochState, Session};
 use panetiere::bulletin::{
-    ClientBulletinEntry, GroupSum, LaneBulletinEntry, Mode, PostHead, RsClientBulletinEntry, ServerBulletinEntry,
-    SignedPost,
+    ClientBulletinEntry, GroupSum, LaneBulletinEntry, Mode, PostHead, RsClientBulletinEntry,
+    ServerBulletinEntry, SignedPost,
 };
 use panetiere::channel::{ChannelError, ChannelParams, Delivery, deliver};
 use panetiere::cs::Commitment;
@@ -11,8 +11,9 @@ use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
 use panetiere::protocol::{
-    AggregatorCulprit, Audit, Culprit, LaneCulprit, NotRecovered, PostSource, ProtocolParams, RecipientError, Recovered,
-    RecoveredAggregated, RecoveredRs, SetPolicy, aggregate_and_decrypt_rs, recover_aggregated, recover_direct,
+    AggregatorCulprit, Audit, Culprit, LaneCulprit, NotRecovered, PostSource, ProtocolParams, RecipientError,
+    Recovered, RecoveredAggregated, RecoveredRs, SetPolicy, aggregate_and_decrypt_rs, recover_aggregated,
+    recover_direct,
 };
 use panetiere::sig::VerifyingKey;
 use panetiere::wire::{DecodeError, DecodeWith};
@@ -208,11 +209,7 @@ impl Recovery {
 ///
 /// # Errors
 /// `NotClosed`; `Body`, `Missing`, `Foreign` for a body that is needed; `Slots`; `NotRecovered` with who is at fault.
-pub fn recover(
-    session: &Session,
-    epoch: &EpochState,
-    bodies: &dyn Bodies,
-) -> Result<Recovery, RecoverError> {
+pub fn recover(session: &Session, epoch: &EpochState, bodies: &dyn Bodies) -> Result<Recovery, RecoverError> {
     let round = session.round();
     let closed = session.closed().ok_or(RecoverError::NotClosed { round })?;
     let channel = channel(session, epoch, bodies)?;
@@ -224,12 +221,15 @@ pub fn recover(
     let recovered = match params.mode() {
         Mode::Direct => {
             let posts = |client| library.remember(&mut failed, library.whole_post(client));
-            recover_direct(params, id, document, &policy, posts, &servers).map_err(NotRecovered::from).map(Parts::direct)
+            recover_direct(params, id, document, &policy, posts, &servers)
+                .map_err(NotRecovered::from)
+                .map(Parts::direct)
         }
         Mode::Erasure => {
             let lanes = library.lane_sums()?;
             let posts = |client| library.remember(&mut failed, library.rs_post(client));
-            aggregate_and_decrypt_rs(params, id, document, &policy, posts, &servers, &lanes).map(Parts::erasure)
+            aggregate_and_decrypt_rs(params, id, document, &policy, posts, &servers, &lanes)
+                .map(Parts::erasure)
         }
         _ => {
             let groups = library.group_sums()?;
@@ -266,9 +266,11 @@ fn channel(
     let messages = epoch.plan().terms.channel();
     let channel = match session.kind() {
         RoundKind::Messages => messages,
-        RoundKind::Tickets => messages
-            .ticket_channel()
-            .map_err(|error| RecoverError::Slots { round, tickets: round, source: Some(error) })?,
+        RoundKind::Tickets => messages.ticket_channel().map_err(|error| RecoverError::Slots {
+            round,
+            tickets: round,
+            source: Some(error),
+        })?,
         RoundKind::Slots { tickets, schedule } => {
             let failed = |source| RecoverError::Slots { round, tickets: *tickets, source };
             let requests = bodies.messages(*tickets).ok().flatten().ok_or_else(|| failed(None))?;
@@ -303,8 +305,10 @@ impl Parts {
 
     fn aggregated(found: RecoveredAggregated) -> Self {
         let mut set_aside: Vec<String> = found.discarded.iter().map(ToString::to_string).collect();
-        set_aside.extend(found.unaudited.iter().map(|reason| format!("groups were not added again: {reason}")));
-        let unjudged = |server| format!("the opening of server {server} does not verify against the groups' roots");
+        set_aside
+            .extend(found.unaudited.iter().map(|reason| format!("groups were not added again: {reason}")));
+        let unjudged =
+            |server| format!("the opening of server {server} does not verify against the groups' roots");
         set_aside.extend(found.unjudged.iter().map(unjudged));
         Self {
             recovered: found.recovered,
@@ -336,7 +340,9 @@ impl Named {
 fn named_in(error: &NotRecovered) -> Vec<Named> {
     let mut named: Vec<Named> = error.aggregators.iter().cloned().map(Named::aggregator).collect();
     named.extend(error.lanes.iter().cloned().map(Named::lane));
-    if let RecipientError::Rejected(panetiere::protocol::RejectReason::SharesExhausted { culprits, .. }) = &error.reason {
+    if let RecipientError::Rejected(panetiere::protocol::RejectReason::SharesExhausted { culprits, .. }) =
+        &error.reason
+    {
         named.extend(culprits.iter().cloned().map(Named::server));
     }
     named
@@ -356,13 +362,15 @@ impl Library<'_> {
 
     fn body(&self, body: Body) -> Result<Vec<u8>, RecoverError> {
         let round = self.round;
-        let bytes = self.bodies.body(round, body).map_err(|source| RecoverError::Body { round, body, source })?;
+        let bytes =
+            self.bodies.body(round, body).map_err(|source| RecoverError::Body { round, body, source })?;
         bytes.ok_or(RecoverError::Missing { round, body })
     }
 
     fn parse<T: DecodeWith<ProtocolParams>>(&self, body: Body) -> Result<T, RecoverError> {
         let bytes = self.body(body)?;
-        T::from_bytes_with(self.params(), &bytes).map_err(|error: DecodeError| self.foreign(body, error.to_string()))
+        T::from_bytes_with(self.params(), &bytes)
+            .map_err(|error: DecodeError| self.foreign(body, error.to_string()))
     }
 
     const fn foreign(&self, body: Body, reason: String) -> RecoverError {

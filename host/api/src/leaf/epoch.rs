@@ -5,9 +5,7 @@ use panetiere::bulletin::Epoch;
 use panetiere::ids::EpochDigest;
 use panetiere::protocol::Terms;
 use panetiere::sig::VerifyingKey;
-use panetiere::wire::{
-    Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader,
-};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 use tlog::checkpoint::Log;
 use tlog::key::VerifierKey;
 use tlog::quorum::{Quorum, QuorumError};
@@ -125,8 +123,7 @@ impl Decode for EpochPlan {
         let keys = (0..keys).map(|_| read_text(reader, "key of a witness")).collect::<Result<_, _>>()?;
         let witnesses = Witnesses { keys, faulty: reader.u16("faulty witnesses")? };
         let recipients = reader.u16("number of recipients")?;
-        let recipients =
-            (0..recipients).map(|_| VerifyingKey::decode(reader)).collect::<Result<_, _>>()?;
+        let recipients = (0..recipients).map(|_| VerifyingKey::decode(reader)).collect::<Result<_, _>>()?;
         Ok(Self { document, terms, previous, rounds, admission, witnesses, recipients })
     }
 }

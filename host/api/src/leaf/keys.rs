@@ -3,9 +3,7 @@
 use super::{read_text, write_text};
 use panetiere::ids::DeploymentId;
 use panetiere::sig::{SigError, Signature, SigningKey, VerifyingKey};
-use panetiere::wire::{
-    Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader,
-};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 use tlog::key::VerifierKey;
 
 const DOMAIN: &str = "panetiere/key-rotation/v1";

@@ -3,9 +3,7 @@
 use super::Statement;
 use panetiere::ids::{ClientId, DeploymentId, EpochDigest};
 use panetiere::sig::VerifyingKey;
-use panetiere::wire::{
-    Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader,
-};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 
 /// What a client shows for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,9 +21,7 @@ pub use round::{
 pub use signed::{Signed, Statement};
 
 use panetiere::bulletin::{SignedGroupClaim, SignedLaneClaim, SignedPost, SignedSumClaim, StatementContext};
-use panetiere::wire::{
-    Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader,
-};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 use std::str::FromStr;
 
 /// Bytes of a leaf at most: the log's format has 16 bits for the length of an entry.

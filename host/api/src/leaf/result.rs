@@ -3,9 +3,7 @@
 use super::Statement;
 use panetiere::channel::Missing;
 use panetiere::ids::{CrsDigest, DeploymentId, EpochDigest, PostsDigest, SessionId, SetDigest};
-use panetiere::wire::{
-    Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader,
-};
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 use tlog::merkle;
 
 /// What a recipient says of a round, signed by it. Anybody can compute it again from what the round's parties have
@@ -55,9 +53,7 @@ impl Undelivered {
         match missing {
             Missing::Nothing => Self::Nothing,
             Missing::Messages(count) => Self::Messages(*count),
-            Missing::Slots(slots) => {
-                Self::Slots(u64::try_from(slots.len()).expect("a length fits 64 bits"))
-            }
+            Missing::Slots(slots) => Self::Slots(u64::try_from(slots.len()).expect("a length fits 64 bits")),
             _ => Self::Unknown,
         }
     }

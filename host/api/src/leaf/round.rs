@@ -2,10 +2,10 @@
 //!
 //! None of them is signed but by the log: where they stand is what they say.
 
-use panetiere::ids::{ClientId, CrsDigest, DeploymentId, EpochDigest, PostsDigest, ScheduleDigest, SessionId, SetDigest};
-use panetiere::wire::{
-    Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader,
+use panetiere::ids::{
+    ClientId, CrsDigest, DeploymentId, EpochDigest, PostsDigest, ScheduleDigest, SessionId, SetDigest,
 };
+use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 use std::fmt;
 use std::str::FromStr;
 

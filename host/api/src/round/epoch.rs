@@ -1,13 +1,13 @@
 //! One epoch as the log has it.
 
 use super::void::Void;
+use crate::leaf::{Credential, EpochPlan, RoundKind};
+use chipmunk::ring::backend::Kernels;
 use panetiere::bulletin::Mode;
 use panetiere::channel::Encoding;
 use panetiere::ids::{ClientId, EpochDigest};
 use panetiere::protocol::{ProtocolParams, Terms};
 use panetiere::sig::VerifyingKey;
-use crate::leaf::{Credential, EpochPlan, RoundKind};
-use chipmunk::ring::backend::Kernels;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tlog::checkpoint::Log;

@@ -3,17 +3,19 @@
 use super::epoch::{EpochState, Member};
 use super::session::Session;
 use super::void::Void;
-use panetiere::evidence::Evidence;
-use panetiere::bulletin::{Answer, Checked};
-use panetiere::fault::Attribution;
-use panetiere::ids::{AggregatorId, ClientId, DeploymentId, EpochDigest, EpochId, NodeId, ServerId, SessionId};
-use panetiere::sig::VerifyingKey;
-use panetiere::wire::{Decode, DecodeWith};
 use crate::leaf::{
     AbortReason, Admission, EpochPlan, Expulsion, KeyRotation, Leaf, NewKey, Revocation, RoundId, RoundKind,
     RoundOpen, Signed, Unread,
 };
 use chipmunk::ring::backend::Kernels;
+use panetiere::bulletin::{Answer, Checked};
+use panetiere::evidence::Evidence;
+use panetiere::fault::Attribution;
+use panetiere::ids::{
+    AggregatorId, ClientId, DeploymentId, EpochDigest, EpochId, NodeId, ServerId, SessionId,
+};
+use panetiere::sig::VerifyingKey;
+use panetiere::wire::{Decode, DecodeWith};
 use std::collections::BTreeMap;
 use tlog::checkpoint::{Log, Origin};
 use tlog::key::VerifierKey;
@@ -303,7 +305,8 @@ impl Record {
             Leaf::Admission(signed) => self.admit(&signed),
             Leaf::Answer(unread) => {
                 let (session, _) = self.unread(&unread)?;
-                let answer = Answer::from_bytes_with(session.params(), &unread.bytes).map_err(Void::Malformed)?;
+                let answer =
+                    Answer::from_bytes_with(session.params(), &unread.bytes).map_err(Void::Malformed)?;
                 let round = session.round();
                 session.answer(answer).map(|(client, server)| Event::Answered { round, client, server })
             }
@@ -413,9 +416,8 @@ impl Record {
     }
 
     fn revoke(&mut self, signed: &Signed<Revocation>) -> Result<Event, Void> {
-        let revocation = signed
-            .verify(&self.operator)
-            .map_err(|source| Void::Signature { what: "revocation", source })?;
+        let revocation =
+            signed.verify(&self.operator).map_err(|source| Void::Signature { what: "revocation", source })?;
         if revocation.deployment != self.anchor.deployment {
             return Err(Void::OtherDeployment);
         }
@@ -458,7 +460,9 @@ impl Record {
         }
         if let RoundKind::Slots { tickets, .. } = &open.kind {
             let carried = self.round(*tickets).is_some_and(|round| {
-                *round.kind() == RoundKind::Tickets && *round.epoch() == open.epoch && round.result().is_some()
+                *round.kind() == RoundKind::Tickets
+                    && *round.epoch() == open.epoch
+                    && round.result().is_some()
             });
             if !carried {
                 return Err(Void::RoundKind);

@@ -2,20 +2,21 @@
 
 use super::epoch::EpochState;
 use super::void::Void;
+use crate::leaf::{AbortReason, RoundClose, RoundId, RoundKind, RoundOpen, RoundResult, Signed};
 use panetiere::bulletin::{
     Answer, CanonicalSet, Checked, LanePurpose, Mode, SignedGroupClaim, SignedLaneClaim, SignedPost,
     SignedSumClaim, StatementContext, VerifiedPost, posts_digest,
 };
 use panetiere::fault::Attribution;
 use panetiere::ids::{
-    AggregatorId, CiphertextDigest, ClientId, EpochDigest, NodeId, PostsDigest, RootDigest, ServerId, SessionId,
-    SetDigest,
+    AggregatorId, CiphertextDigest, ClientId, EpochDigest, NodeId, PostsDigest, RootDigest, ServerId,
+    SessionId, SetDigest,
 };
 use panetiere::protocol::{
     AnswerFault, Exclusion, ProtocolParams, compare_checked, set_rule, verify_answer, verify_checked,
+    verify_complaint,
 };
 use panetiere::sig::VerifyingKey;
-use crate::leaf::{AbortReason, RoundClose, RoundId, RoundKind, RoundOpen, RoundResult, Signed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -241,7 +242,8 @@ impl Session {
                 }
             }
         }
-        let answerable = complaints.into_iter().filter(|(_, by)| by.len() <= self.params.max_answers().into());
+        let answerable =
+            complaints.into_iter().filter(|(_, by)| by.len() <= self.params.max_answers().into());
         answerable
             .flat_map(|(client, by)| by.into_iter().map(move |server| OpenComplaint { client, server }))
             .filter(|open| !self.answered(open.client, open.server))
@@ -250,7 +252,7 @@ impl Session {
 
     fn complains(&self, server: ServerId, client: ClientId) -> bool {
         let Some((_, post)) = self.posts.get(&client) else { return false };
-        let complains = |checked| panetiere::protocol::verify_complaint(&self.params, checked, post) == Ok(true);
+        let complains = |checked| verify_complaint(checked, post) == Ok(true);
         self.checked.get(&server).is_some_and(complains)
     }
 
@@ -315,7 +317,11 @@ impl Session {
     }
 
     const fn expect(&self, holds: bool, expected: &'static str) -> Result<(), Void> {
-        if holds { Ok(()) } else { Err(Void::Phase { round: self.open.round, phase: self.phase.name(), expected }) }
+        if holds {
+            Ok(())
+        } else {
+            Err(Void::Phase { round: self.open.round, phase: self.phase.name(), expected })
+        }
     }
 
     pub(super) fn post(&mut self, epoch: &EpochState, signed: &SignedPost) -> Result<ClientId, Void> {
@@ -354,7 +360,10 @@ impl Session {
     }
 
     pub(super) fn check(&mut self, epoch: &EpochState, checked: Checked) -> Result<ServerId, Void> {
-        self.expect(matches!(self.phase, Phase::Checking), "servers check between the end of posts and the close")?;
+        self.expect(
+            matches!(self.phase, Phase::Checking),
+            "servers check between the end of posts and the close",
+        )?;
         let document = &epoch.plan().document;
         verify_checked(&self.params, &self.id, document, &checked).map_err(Void::Checked)?;
         let server = checked.server();
@@ -367,7 +376,10 @@ impl Session {
     }
 
     pub(super) fn answer(&mut self, answer: Answer) -> Result<(ClientId, ServerId), Void> {
-        self.expect(matches!(self.phase, Phase::Checking), "answers count between the end of posts and the close")?;
+        self.expect(
+            matches!(self.phase, Phase::Checking),
+            "answers count between the end of posts and the close",
+        )?;
         let (client, server) = (answer.client(), answer.server());
         let (key, post) = self.posts.get(&client).ok_or(Void::UnknownClient { client })?;
         if !self.complains(server, client) {
@@ -494,7 +506,8 @@ impl Session {
     ) -> Result<AggregatorId, Void> {
         let claim = sum.claim();
         let aggregator = claim.aggregator;
-        let key = epoch.plan().document.aggregator(aggregator).ok_or(Void::UnknownAggregator { aggregator })?;
+        let key =
+            epoch.plan().document.aggregator(aggregator).ok_or(Void::UnknownAggregator { aggregator })?;
         sum.verify_signature(key).map_err(|source| Void::Signature { what: "sum", source })?;
         let (deployment, session) = (claim.deployment, claim.session);
         self.expect_context(&StatementContext { deployment, session, epoch: claim.epoch, crs: claim.crs })?;

@@ -1,13 +1,15 @@
 //! Why a leaf does not count.
 
+use crate::leaf::RoundId;
+use panetiere::bulletin::StatementError;
 use panetiere::evidence::EvidenceError;
 use panetiere::fault::{Attribution, Fault};
-use panetiere::ids::{AggregatorId, ClientId, EpochDigest, EpochId, NodeId, PostsDigest, ServerId, SetDigest};
+use panetiere::ids::{
+    AggregatorId, ClientId, EpochDigest, EpochId, NodeId, PostsDigest, ServerId, SetDigest,
+};
 use panetiere::protocol::{AnswerFault, CheckedFault, SetupError};
-use panetiere::bulletin::StatementError;
 use panetiere::sig::SigError;
 use panetiere::wire::DecodeError;
-use crate::leaf::RoundId;
 use tlog::key::KeyError;
 use tlog::quorum::QuorumError;
 
@@ -40,7 +42,9 @@ pub enum Void {
     #[error("not an answer of this round")]
     Answer(#[source] AnswerFault),
     /// A close that does not say what the leaves before it say.
-    #[error("the close names {found_clients} clients, set {found}, posts {found_posts}; the leaves give {expected_clients}, {expected}, {expected_posts}")]
+    #[error(
+        "the close names {found_clients} clients, set {found}, posts {found_posts}; the leaves give {expected_clients}, {expected}, {expected_posts}"
+    )]
     BadClose {
         /// Clients that follow from the leaves.
         expected_clients: u32,
@@ -146,7 +150,9 @@ pub enum Void {
         limit: u64,
     },
     /// A group's sum over clients that are not in the set or posted something else.
-    #[error("the sum of aggregator {aggregator} covers client {client}, which is not in the set with this post")]
+    #[error(
+        "the sum of aggregator {aggregator} covers client {client}, which is not in the set with this post"
+    )]
     GroupMember {
         /// Who signed it.
         aggregator: AggregatorId,
@@ -154,7 +160,9 @@ pub enum Void {
         client: ClientId,
     },
     /// A group's sum over clients that another one covers.
-    #[error("the sum of aggregator {aggregator} covers client {client}, which the sum of {first} covers already")]
+    #[error(
+        "the sum of aggregator {aggregator} covers client {client}, which the sum of {first} covers already"
+    )]
     GroupOverlap {
         /// Who signed it.
         aggregator: AggregatorId,
@@ -185,7 +193,9 @@ pub enum Void {
     #[error("a leaf of another deployment")]
     OtherDeployment,
     /// A sum or result over another set.
-    #[error("it is over set {found} with posts {found_posts}, the round closed over {expected} with {expected_posts}")]
+    #[error(
+        "it is over set {found} with posts {found_posts}, the round closed over {expected} with {expected_posts}"
+    )]
     OtherSet {
         /// The canonical set.
         expected: SetDigest,
