@@ -85,10 +85,15 @@ impl Book {
         let session = self.open();
         let sent = (0..4).map(|client| self.post(&session, client)).collect();
         self.counts(&Leaf::PostsEnd(PostsEnd { session }));
-        for server in 0..4 {
-            self.counts(&self.scene.checked(&session, server, BTreeMap::new()));
-        }
+        self.content(&session, 0..4);
         (session, sent)
+    }
+
+    /// These servers have nothing to complain about.
+    fn content(&mut self, session: &SessionId, servers: std::ops::Range<u16>) {
+        for server in servers {
+            self.counts(&self.scene.checked(session, server, BTreeMap::new()));
+        }
     }
 
     fn session(&self, session: &SessionId) -> &Session {
@@ -144,8 +149,7 @@ fn the_set_does_not_depend_on_the_order_of_posts() {
             let session = book.open();
             order.into_iter().for_each(|client| drop(book.post(&session, client)));
             book.counts(&Leaf::PostsEnd(PostsEnd { session }));
-            (0..3)
-                .for_each(|server| drop(book.counts(&book.scene.checked(&session, server, BTreeMap::new()))));
+            book.content(&session, 0..3);
             let close = book.closing(&session);
             (close.set, close.posts, close.clients)
         })
@@ -244,7 +248,7 @@ fn below_the_floor_nothing_closes() {
     let session = book.open();
     (0..2).for_each(|client| drop(book.post(&session, client)));
     book.counts(&Leaf::PostsEnd(PostsEnd { session }));
-    (0..4).for_each(|server| drop(book.counts(&book.scene.checked(&session, server, BTreeMap::new()))));
+    book.content(&session, 0..4);
     let close = RoundClose { session, ..sample_close(&book) };
     book.void(&Leaf::RoundClose(close), "leaf_below_floor");
 }
@@ -342,7 +346,7 @@ fn a_complaint_about_another_statement_is_none() {
     let other = book.scene.send(&session, ClientId(1), 7);
     book.counts(&Leaf::PostsEnd(PostsEnd { session }));
     book.counts(&book.scene.checked(&session, 0, complaint(&other)));
-    (1..4).for_each(|server| drop(book.counts(&book.scene.checked(&session, server, BTreeMap::new()))));
+    book.content(&session, 1..4);
     assert_eq!(book.close(&session), ids(&[0, 1, 2, 3]));
 }
 
@@ -407,7 +411,7 @@ fn epochs_follow_each_other() {
 }
 
 fn key_of(key: &SigningKey) -> SigningKey {
-    SigningKey::from_scalar(&key.expose_scalar()).unwrap()
+    SigningKey::from_scalar(&key.expose_scalar()).expect("a key's own scalar")
 }
 
 #[test]

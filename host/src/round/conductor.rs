@@ -26,7 +26,7 @@ pub struct Windows {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Append this leaf.
-    Append(Leaf),
+    Append(Box<Leaf>),
     /// Nothing before this time, unless a leaf comes in.
     Wait(Millis),
     /// Nothing until a leaf comes in.
@@ -77,7 +77,7 @@ impl Conductor {
         if !under_way.iter().any(|round| collecting(round))
             && let Some(open) = self.open(record)
         {
-            return Step::Append(Leaf::RoundOpen(open));
+            return Step::Append(Box::new(Leaf::RoundOpen(open)));
         }
         next.map_or(Step::Idle, Step::Wait)
     }
@@ -142,7 +142,7 @@ fn collect(round: &Session, epoch: &EpochState, since: Millis, now: Millis) -> S
     if round.posts().len() < floor {
         return abort(round, AbortReason::TooFewClients);
     }
-    Step::Append(Leaf::PostsEnd(PostsEnd { session: *round.id() }))
+    Step::Append(Box::new(Leaf::PostsEnd(PostsEnd { session: *round.id() })))
 }
 
 fn check(round: &Session, epoch: &EpochState, since: Millis, now: Millis) -> Step {
@@ -158,12 +158,12 @@ fn check(round: &Session, epoch: &EpochState, since: Millis, now: Millis) -> Ste
         return Step::Wait(deadline);
     }
     match round.closing(epoch) {
-        Ok(close) => Step::Append(Leaf::RoundClose(close)),
+        Ok(close) => Step::Append(Box::new(Leaf::RoundClose(close))),
         Err(Void::TooFewChecked { .. }) => abort(round, AbortReason::TooFewServers),
         Err(_) => abort(round, AbortReason::TooFewClients),
     }
 }
 
 fn abort(round: &Session, reason: AbortReason) -> Step {
-    Step::Append(Leaf::RoundAbort(RoundAbort { session: *round.id(), reason }))
+    Step::Append(Box::new(Leaf::RoundAbort(RoundAbort { session: *round.id(), reason })))
 }
