@@ -137,15 +137,21 @@ impl Fault for StoreError {
 
     fn attribution(&self) -> Attribution {
         match self {
-            Self::BlobMismatch { .. } | Self::EntryTooLong { .. } | Self::Namespace { .. } => Attribution::Caller,
-            Self::Disk { .. } | Self::Meta(_) | Self::Log { .. } | Self::Poisoned { .. } => Attribution::Operator,
+            Self::BlobMismatch { .. } | Self::EntryTooLong { .. } | Self::Namespace { .. } => {
+                Attribution::Caller
+            }
+            Self::Disk { .. } | Self::Meta(_) | Self::Log { .. } | Self::Poisoned { .. } => {
+                Attribution::Operator
+            }
             _ => Attribution::Nobody,
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Self::Busy { .. } | Self::Disk { .. } | Self::Poisoned { .. } | Self::Stopped => Retry::SameRequest,
+            Self::Busy { .. } | Self::Disk { .. } | Self::Poisoned { .. } | Self::Stopped => {
+                Retry::SameRequest
+            }
             _ => Retry::Never,
         }
     }
@@ -199,7 +205,9 @@ pub enum StartError {
         found: String,
     },
     /// The store has another log's key.
-    #[error("the store belongs to the key {found}, the configuration has {expected}: give the key back its place")]
+    #[error(
+        "the store belongs to the key {found}, the configuration has {expected}: give the key back its place"
+    )]
     OtherKey {
         /// The configured key.
         expected: String,
@@ -235,7 +243,9 @@ pub enum StartError {
         size: u64,
     },
     /// Another version of this program wrote the store.
-    #[error("the store has schema version {found}, this program reads {expected}: use the program that wrote it")]
+    #[error(
+        "the store has schema version {found}, this program reads {expected}: use the program that wrote it"
+    )]
     Schema {
         /// Version that this program reads.
         expected: u32,

@@ -5,7 +5,9 @@
 use super::disk::{Access, Disk, Kind};
 use super::publish::{self, resources};
 use super::shared::chain;
-use super::tables::{self, BLOBS, CHECKPOINTS, DELETED, FACTS, HEADS, LEAVES, META, NODES, OWN_LOG, SCHEMA, SEGMENTS};
+use super::tables::{
+    self, BLOBS, CHECKPOINTS, DELETED, FACTS, HEADS, LEAVES, META, NODES, OWN_LOG, SCHEMA, SEGMENTS,
+};
 use super::tiles::PublishedTiles;
 use super::{StoreError, meta};
 use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _};
@@ -66,19 +68,29 @@ pub fn published(disk: &Arc<dyn Disk>, directory: &str, key: Option<&VerifierKey
 /// `Meta` or `Disk` if the database cannot be read at all.
 pub fn store(disk: &Arc<dyn Disk>) -> Result<Report, StoreError> {
     let mut report = Report::default();
-    let database = meta::open_unchanged(&**disk, META)
-        .map_err(|error| StoreError::Log { what: chain(&error) })?;
+    let database =
+        meta::open_unchanged(&**disk, META).map_err(|error| StoreError::Log { what: chain(&error) })?;
     let transaction = database.begin_read().map_err(StoreError::meta)?;
     let key = check_facts(&transaction, &mut report)?;
     report.key = key.as_ref().map(ToString::to_string);
     let roots = check_leaves(&transaction, key.as_ref(), published_size(disk), &mut report)?;
-    if let Some(TreeHead { size, root }) = check_published(disk, publish::DIRECTORY, key.as_ref(), &mut report) {
+    if let Some(TreeHead { size, root }) =
+        check_published(disk, publish::DIRECTORY, key.as_ref(), &mut report)
+    {
         match roots.get(&size) {
             Some(stored) if *stored == root => {}
-            Some(_) => report.find("published_differs", publish::CHECKPOINT, "is of another tree than the stored leaves: a fork"),
+            Some(_) => report.find(
+                "published_differs",
+                publish::CHECKPOINT,
+                "is of another tree than the stored leaves: a fork",
+            ),
             None => {
                 let stored = report.stored.unwrap_or_default();
-                report.find("published_ahead", publish::CHECKPOINT, format!("has size {size}, {stored} leaves are stored"));
+                report.find(
+                    "published_ahead",
+                    publish::CHECKPOINT,
+                    format!("has size {size}, {stored} leaves are stored"),
+                );
             }
         }
     }
@@ -86,14 +98,25 @@ pub fn store(disk: &Arc<dyn Disk>) -> Result<Report, StoreError> {
     Ok(report)
 }
 
-fn check_facts(transaction: &ReadTransaction, report: &mut Report) -> Result<Option<VerifierKey>, StoreError> {
+fn check_facts(
+    transaction: &ReadTransaction,
+    report: &mut Report,
+) -> Result<Option<VerifierKey>, StoreError> {
     let facts = transaction.open_table(FACTS).map_err(StoreError::meta)?;
     let fact = |name: &str| -> Result<String, StoreError> {
-        Ok(facts.get(name).map_err(StoreError::meta)?.map(|value| value.value().to_owned()).unwrap_or_default())
+        Ok(facts
+            .get(name)
+            .map_err(StoreError::meta)?
+            .map(|value| value.value().to_owned())
+            .unwrap_or_default())
     };
     let schema = fact("schema")?;
     if schema != SCHEMA.to_string() {
-        report.find("schema", "meta.redb facts schema", format!("is {schema:?}, this program reads {SCHEMA}"));
+        report.find(
+            "schema",
+            "meta.redb facts schema",
+            format!("is {schema:?}, this program reads {SCHEMA}"),
+        );
     }
     let key = fact("key")?;
     match key.parse() {
@@ -139,7 +162,8 @@ fn check_leaves(
         notes.push((format!("meta.redb checkpoints {}", size.value()), text.value().to_owned()));
     }
     for (place, text) in notes {
-        let head = Note::parse(text.as_bytes()).map_err(|error| chain(&error)).and_then(|note| head_of(&note, key));
+        let head =
+            Note::parse(text.as_bytes()).map_err(|error| chain(&error)).and_then(|note| head_of(&note, key));
         match head {
             Ok(head) => heads.entry(head.size).or_insert_with(Vec::new).push((place, head.root)),
             Err(what) => report.find("checkpoint", place, what),
@@ -164,7 +188,11 @@ fn check_leaves(
             let index = edge.size() / 256 - 1;
             let stored = nodes.get((1, index)).map_err(StoreError::meta)?.map(|hash| hash.value());
             if stored != Some(merkle::root(&tile)) {
-                report.find("node", format!("meta.redb nodes 1/{index}"), "is not the root of its 256 leaves");
+                report.find(
+                    "node",
+                    format!("meta.redb nodes 1/{index}"),
+                    "is not the root of its 256 leaves",
+                );
             }
             tile.clear();
         }
@@ -173,7 +201,11 @@ fn check_leaves(
     for (size, found) in heads {
         for (place, root) in found {
             match roots.get(&size) {
-                None => report.find("checkpoint_ahead", place, format!("has size {size}, {} leaves are stored", edge.size())),
+                None => report.find(
+                    "checkpoint_ahead",
+                    place,
+                    format!("has size {size}, {} leaves are stored", edge.size()),
+                ),
                 Some(expected) if *expected != root => {
                     report.find("root", place, format!("the first {size} leaves have another root"));
                 }
@@ -191,7 +223,8 @@ fn check_published(
     report: &mut Report,
 ) -> Option<TreeHead> {
     let files = PublishedTiles::new(Arc::clone(disk), directory);
-    let place = |name: &str| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") };
+    let place =
+        |name: &str| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") };
     let note = files.checkpoint().map_err(|error| error.to_string());
     let head = note
         .and_then(|bytes| Note::parse(&bytes).map_err(|error| chain(&error)))
@@ -275,7 +308,11 @@ fn check_blobs(disk: &dyn Disk, database: &Database, report: &mut Report) -> Res
     for row in transaction.open_table(SEGMENTS).map_err(StoreError::meta)?.iter().map_err(StoreError::meta)? {
         let (key, end) = row.map_err(StoreError::meta)?;
         let Some(id) = tables::read_segment_key(key.value()) else {
-            report.find("segment", "meta.redb segments", "has a class of bodies that this program does not know");
+            report.find(
+                "segment",
+                "meta.redb segments",
+                "has a class of bodies that this program does not know",
+            );
             continue;
         };
         let path = id.path();

@@ -171,7 +171,12 @@ impl Ticket {
 /// Full tiles that are synced at a time while nothing else is to be done.
 const TILES_AT_ONCE: usize = 16;
 
-fn run(mut sequencer: Sequencer, receiver: &Receiver<Message>, pace: Pace, clock: &dyn Fn() -> u64) -> Sequencer {
+fn run(
+    mut sequencer: Sequencer,
+    receiver: &Receiver<Message>,
+    pace: Pace,
+    clock: &dyn Fn() -> u64,
+) -> Sequencer {
     let mut pending: Vec<Pending> = Vec::new();
     let mut due: Option<Instant> = None;
     let mut tiles = Waiting::Tiles;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use tlog::builder::Written;
-use tlog::tile::{Bundle, Resource, Tile, WIDTH};
+use tlog::tile::{Bundle, LEVELS, Resource, Tile, WIDTH};
 
 /// Directory of the published files.
 pub const DIRECTORY: &str = "log";
@@ -154,9 +154,18 @@ impl Publisher {
     }
 }
 
-/// The files of a log of `size` entries that the one of its first `from` had not.
+/// The files of a log of `size` entries that are not full or that the log of its first `from` entries had not: level by
+/// level, a bundle before its tile.
 pub fn resources(from: u64, size: u64) -> impl Iterator<Item = Resource> {
-    tlog::tile::new_tiles(from, size).expect("the size of a log").flat_map(|tile: Tile| {
+    let grown = tlog::tile::new_tiles(from, size).expect("the size of a log");
+    // Partial tiles of levels that did not grow since.
+    let kept = (0..LEVELS).filter_map(move |level| {
+        let (had, has) = (from >> (8 * u32::from(level)), size >> (8 * u32::from(level)));
+        let width = u16::try_from(has % u64::from(WIDTH)).expect("below 256");
+        let partial = had == has && width > 0;
+        partial.then(|| Tile::new(level, has / u64::from(WIDTH), width).expect("a tile of this log"))
+    });
+    grown.chain(kept).flat_map(|tile| {
         let bundle = (tile.level() == 0)
             .then(|| Resource::Bundle(Bundle::new(tile.index(), tile.width()).expect("beside a tile")));
         bundle.into_iter().chain([Resource::Tile(tile)])

@@ -45,7 +45,12 @@ impl Segments {
     }
 
     /// Reserves the place of a body.
-    pub fn reserve(&self, round: u64, class: Class, len: u64) -> Result<(Location, Arc<dyn DiskFile>), StoreError> {
+    pub fn reserve(
+        &self,
+        round: u64,
+        class: Class,
+        len: u64,
+    ) -> Result<(Location, Arc<dyn DiskFile>), StoreError> {
         let mut state = self.state();
         if state.deleted.contains(&round) {
             return Err(StoreError::Deleted { round });

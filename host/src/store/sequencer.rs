@@ -12,9 +12,7 @@ use super::blob::StoredBlob;
 use super::fail_point::fail_point;
 use super::publish::Publisher;
 use super::shared::{Shared, head_of, log_error, parse_note};
-use super::tables::{
-    self, BLOBS, CHECKPOINTS, FACTS, HEADS, LEAVES, NODES, OWN_LOG, SEGMENTS,
-};
+use super::tables::{self, BLOBS, CHECKPOINTS, FACTS, HEADS, LEAVES, NODES, OWN_LOG, SEGMENTS};
 use super::{Grease, StoreError, checkpoint, grease, meta};
 use redb::{ReadableTable as _, WriteTransaction};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -190,7 +188,8 @@ impl Sequencer {
         let answer = |place: Option<u64>| match place {
             None => Ok(Committed { leaf: None, head }),
             Some(index) => {
-                let proof = Proof::new(index, paths.path(index, head)?, self.note.clone()).map_err(log_error)?;
+                let proof =
+                    Proof::new(index, paths.path(index, head)?, self.note.clone()).map_err(log_error)?;
                 Ok(Committed { leaf: Some((index, proof)), head })
             }
         };
@@ -229,7 +228,8 @@ impl Sequencer {
             let table = transaction.open_table(tables::kv(&table)).map_err(StoreError::meta)?;
             let stored = table.get(change.key.as_slice()).map_err(StoreError::meta)?.is_some();
             if stored || submission.changes[..place].iter().any(same) {
-                let (namespace, key) = (change.namespace.clone(), data_encoding::HEXLOWER.encode(&change.key));
+                let (namespace, key) =
+                    (change.namespace.clone(), data_encoding::HEXLOWER.encode(&change.key));
                 return Ok(Some(StoreError::KeyExists { namespace, key }));
             }
         }
@@ -267,7 +267,9 @@ impl Sequencer {
                 let key = tables::segment_key(location.segment);
                 let end = segments.get(&key).map_err(StoreError::meta)?.map_or(0, |end| end.value());
                 if location.offset + location.len > end || end == 0 {
-                    segments.insert(&key, end.max(location.offset + location.len)).map_err(StoreError::meta)?;
+                    segments
+                        .insert(&key, end.max(location.offset + location.len))
+                        .map_err(StoreError::meta)?;
                 }
             }
         }
@@ -290,7 +292,12 @@ impl Sequencer {
     }
 
     /// Signs the checkpoint and puts it into the transaction.
-    fn record(&mut self, transaction: &WriteTransaction, now: u64, head: TreeHead) -> Result<Note, StoreError> {
+    fn record(
+        &mut self,
+        transaction: &WriteTransaction,
+        now: u64,
+        head: TreeHead,
+    ) -> Result<Note, StoreError> {
         let note = self.signer.sign(head)?;
         checkpoint::swap(transaction, OWN_LOG, Some(&self.note), &note)?;
         let mut checkpoints = transaction.open_table(CHECKPOINTS).map_err(StoreError::meta)?;
@@ -301,7 +308,11 @@ impl Sequencer {
             let size = self.recent.pop_front().expect("more than none");
             let text = checkpoints.get(size).map_err(StoreError::meta)?.map(|text| text.value().to_owned());
             // One that was cosigned stays.
-            if text.map(|text| parse_note(&text)).transpose()?.is_some_and(|old| old.signatures().len() <= lines) {
+            if text
+                .map(|text| parse_note(&text))
+                .transpose()?
+                .is_some_and(|old| old.signatures().len() <= lines)
+            {
                 checkpoints.remove(size).map_err(StoreError::meta)?;
             }
         }
@@ -421,8 +432,10 @@ impl Paths {
             Span::fold(&hashes)
         };
         let path: Vec<_> = spans.iter().map(fold).collect();
-        debug_assert!(merkle::root_of_path(&self.nodes[&Node { height: 0, index }], index, head.size, &path)
-            .is_ok_and(|root| root == head.root));
+        debug_assert!(
+            merkle::root_of_path(&self.nodes[&Node { height: 0, index }], index, head.size, &path)
+                .is_ok_and(|root| root == head.root)
+        );
         Ok(path)
     }
 }

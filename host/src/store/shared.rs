@@ -282,7 +282,9 @@ impl Store {
     pub fn rounds(&self) -> Result<Vec<u64>, StoreError> {
         let transaction = self.0.database.begin_read().map_err(StoreError::meta)?;
         let mut rounds = BTreeMap::new();
-        for row in transaction.open_table(SEGMENTS).map_err(StoreError::meta)?.iter().map_err(StoreError::meta)? {
+        for row in
+            transaction.open_table(SEGMENTS).map_err(StoreError::meta)?.iter().map_err(StoreError::meta)?
+        {
             let (key, _) = row.map_err(StoreError::meta)?;
             if let Some(id) = tables::read_segment_key(key.value()) {
                 rounds.insert(id.round, ());

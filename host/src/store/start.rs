@@ -6,7 +6,10 @@ use super::publish::{self, Publisher, resources};
 use super::segment::Segments;
 use super::sequencer::{Sequencer, Signer};
 use super::shared::{Shared, Store, chain, head_of, parse_note, remove_round_files};
-use super::tables::{self, BLOBS, CHECKPOINTS, DELETED, FACTS, GONE, HEADS, LEAVES, LOCK, META, NODES, OWN_LOG, SCHEMA, SEGMENTS};
+use super::tables::{
+    self, BLOBS, CHECKPOINTS, DELETED, FACTS, GONE, HEADS, LEAVES, LOCK, META, NODES, OWN_LOG, SCHEMA,
+    SEGMENTS,
+};
 use super::tiles::{PublishedTiles, StoredTiles};
 use super::{StartError, StoreError, meta};
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
@@ -107,14 +110,17 @@ impl Store {
         options: Options,
         now: u64,
     ) -> Result<(Self, Sequencer, Started), StartError> {
-        let lock = disk.open(LOCK, Access::Create).map_err(StoreError::disk("open", LOCK)).map_err(disk_error)?;
+        let lock =
+            disk.open(LOCK, Access::Create).map_err(StoreError::disk("open", LOCK)).map_err(disk_error)?;
         if !lock.try_lock().map_err(StoreError::disk("lock", LOCK)).map_err(disk_error)? {
             return Err(StartError::Locked);
         }
         refuse_without_database(&*disk)?;
         let database = Arc::new(meta::open(&*disk, META).map_err(StartError::Meta)?);
-        let Options { origin, key, grease, check, segment_bytes, keep_checkpoints, clock_bound, witnessed } = options;
-        let log = Log::new(origin.clone(), vec![key.verifier().clone()]).expect("a note signer's key signs notes");
+        let Options { origin, key, grease, check, segment_bytes, keep_checkpoints, clock_bound, witnessed } =
+            options;
+        let log =
+            Log::new(origin.clone(), vec![key.verifier().clone()]).expect("a note signer's key signs notes");
         let signer = Signer { origin, key, grease };
         let facts = found(&database, &signer)?;
         let note = match facts {
@@ -235,7 +241,11 @@ fn create(database: &Database, signer: &Signer, now: u64) -> Result<Note, StartE
         for (name, value) in rows {
             facts.insert(name, value.as_str()).map_err(database_error)?;
         }
-        transaction.open_table(HEADS).map_err(database_error)?.insert(OWN_LOG, text.as_str()).map_err(database_error)?;
+        transaction
+            .open_table(HEADS)
+            .map_err(database_error)?
+            .insert(OWN_LOG, text.as_str())
+            .map_err(database_error)?;
         let mut checkpoints = transaction.open_table(CHECKPOINTS).map_err(database_error)?;
         checkpoints.insert(0, text.as_str()).map_err(database_error)?;
         transaction.open_table(LEAVES).map_err(database_error)?;
@@ -278,8 +288,12 @@ fn check_leaves(database: &Database, head: TreeHead, from: u64) -> Result<Builde
             continue;
         }
         let bytes = tiles.tile(tile).map_err(|error| refused(chain(&error)))?;
-        let parent = tlog::tile::Tile::new(tile.level() + 1, tile.index() / 256, u16::try_from(tile.index() % 256).expect("below 256") + 1)
-            .map_err(|error| refused(chain(&error)))?;
+        let parent = tlog::tile::Tile::new(
+            tile.level() + 1,
+            tile.index() / 256,
+            u16::try_from(tile.index() % 256).expect("below 256") + 1,
+        )
+        .map_err(|error| refused(chain(&error)))?;
         let above = tiles.tile(parent).map_err(|error| refused(chain(&error)))?;
         if above.last_chunk::<32>() != Some(&merkle::root(bytes.as_chunks::<32>().0)) {
             return Err(refused(format!("{tile} has another root than the level above says")));
@@ -289,12 +303,21 @@ fn check_leaves(database: &Database, head: TreeHead, from: u64) -> Result<Builde
 }
 
 /// Compares what was published with what is stored. What is no checkpoint of this log is what a crash left.
-fn refuse_published(disk: &Arc<dyn Disk>, database: &Database, log: &Log, head: TreeHead) -> Result<(), StartError> {
+fn refuse_published(
+    disk: &Arc<dyn Disk>,
+    database: &Database,
+    log: &Log,
+    head: TreeHead,
+) -> Result<(), StartError> {
     let bytes = match PublishedTiles::new(Arc::clone(disk), publish::DIRECTORY).checkpoint() {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => return Ok(()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+            return Ok(());
+        }
         bytes => bytes.map_err(StoreError::disk("read", publish::CHECKPOINT)).map_err(disk_error)?,
     };
-    let Some(published) = Note::parse(&bytes).ok().and_then(|note| log.open(&note).ok()) else { return Ok(()) };
+    let Some(published) = Note::parse(&bytes).ok().and_then(|note| log.open(&note).ok()) else {
+        return Ok(());
+    };
     let TreeHead { size, root } = published.head();
     if size > head.size {
         return Err(StartError::PublishedAhead { published: size, stored: head.size });
@@ -310,7 +333,11 @@ fn refuse_published(disk: &Arc<dyn Disk>, database: &Database, log: &Log, head: 
 type Live = HashMap<[u8; 32], Vec<super::blob::Location>>;
 
 /// Opens the segments that are indexed, cuts what is past the index, removes what is not in it.
-fn open_segments(disk: &dyn Disk, database: &Database, segments: &Segments) -> Result<(Live, u64), StartError> {
+fn open_segments(
+    disk: &dyn Disk,
+    database: &Database,
+    segments: &Segments,
+) -> Result<(Live, u64), StartError> {
     let transaction = database.begin_read().map_err(database_error)?;
     let mut truncated = 0;
     for row in transaction.open_table(DELETED).map_err(database_error)?.iter().map_err(database_error)? {
@@ -320,8 +347,10 @@ fn open_segments(disk: &dyn Disk, database: &Database, segments: &Segments) -> R
     let mut indexed = BTreeMap::new();
     for row in transaction.open_table(SEGMENTS).map_err(database_error)?.iter().map_err(database_error)? {
         let (key, end) = row.map_err(database_error)?;
-        let id = tables::read_segment_key(key.value())
-            .ok_or_else(|| StartError::Schema { expected: SCHEMA, found: "an unknown class of bodies".to_owned() })?;
+        let id = tables::read_segment_key(key.value()).ok_or_else(|| StartError::Schema {
+            expected: SCHEMA,
+            found: "an unknown class of bodies".to_owned(),
+        })?;
         indexed.insert(id, end.value());
     }
     for round in round_directories(disk)? {
@@ -330,7 +359,8 @@ fn open_segments(disk: &dyn Disk, database: &Database, segments: &Segments) -> R
             continue;
         }
         let directory = SegmentId::directory(round);
-        let names = disk.list(&directory).map_err(StoreError::disk("list", &directory)).map_err(disk_error)?;
+        let names =
+            disk.list(&directory).map_err(StoreError::disk("list", &directory)).map_err(disk_error)?;
         for id in names.iter().filter_map(|name| SegmentId::parse(round, &name.name)) {
             if !indexed.contains_key(&id) {
                 let path = id.path();
@@ -360,8 +390,10 @@ fn open_segments(disk: &dyn Disk, database: &Database, segments: &Segments) -> R
     for row in transaction.open_table(BLOBS).map_err(database_error)?.iter().map_err(database_error)? {
         let (key, value) = row.map_err(database_error)?;
         let (round, digest) = tables::read_blob_key(key.value());
-        let location = tables::read_blob_row(round, value.value())
-            .ok_or_else(|| StartError::Schema { expected: SCHEMA, found: "an unknown class of bodies".to_owned() })?;
+        let location = tables::read_blob_row(round, value.value()).ok_or_else(|| StartError::Schema {
+            expected: SCHEMA,
+            found: "an unknown class of bodies".to_owned(),
+        })?;
         live.entry(digest).or_default().push(location);
     }
     Ok((live, truncated))
@@ -374,7 +406,9 @@ fn round_directories(disk: &dyn Disk) -> Result<Vec<u64>, StartError> {
     };
     let rounds = names.into_iter().filter(|name| name.kind == Kind::Directory);
     // Only names as this program writes them; anything else is not ours to touch.
-    Ok(rounds.filter_map(|name| name.name.parse().ok().filter(|round: &u64| round.to_string() == name.name)).collect())
+    Ok(rounds
+        .filter_map(|name| name.name.parse().ok().filter(|round: &u64| round.to_string() == name.name))
+        .collect())
 }
 
 /// Writes what is missing among the published files, the checkpoint last.
@@ -386,7 +420,8 @@ fn republish(
     note: &Note,
 ) -> Result<u64, StartError> {
     let transaction = database.begin_read().map_err(database_error)?;
-    let unusable = |error: super::tiles::TilesError| StartError::Leaves { size: head.size, what: chain(&error) };
+    let unusable =
+        |error: super::tiles::TilesError| StartError::Leaves { size: head.size, what: chain(&error) };
     let tiles = StoredTiles::new(&transaction).map_err(unusable)?;
     let mut republished = 0;
     for resource in resources(from, head.size) {
