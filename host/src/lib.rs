@@ -4,3 +4,4 @@ pub mod cli;
 pub mod local;
 pub mod round;
 pub mod seed;
+pub mod store;
