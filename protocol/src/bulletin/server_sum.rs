@@ -5,6 +5,7 @@ use crate::ids::{CrsDigest, DeploymentId, EpochDigest, PostsDigest, ServerId, Se
 use crate::protocol::ProtocolParams;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
+use std::ops::RangeInclusive;
 
 const DOMAIN: &str = "panetiere/server-sum/v1";
 
@@ -32,6 +33,31 @@ pub struct SumClaim {
 
 impl SumClaim {
     const LEN: usize = 6 * 32 + ServerId::LEN + 4;
+
+    /// Reads a claim of a known server over so many clients.
+    fn read(
+        reader: &mut Reader<'_>,
+        known: impl Fn(ServerId) -> bool,
+        clients_of: RangeInclusive<u32>,
+    ) -> Result<Self, DecodeError> {
+        let deployment = DeploymentId::decode(reader)?;
+        let epoch = EpochDigest::decode(reader)?;
+        let session = SessionId::decode(reader)?;
+        let crs = CrsDigest::decode(reader)?;
+        let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
+        let server = ServerId::decode(reader)?;
+        if !known(server) {
+            return Err(unknown);
+        }
+        let set = SetDigest::decode(reader)?;
+        let posts = PostsDigest::decode(reader)?;
+        let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
+        let clients = reader.u32("number of clients")?;
+        if !clients_of.contains(&clients) {
+            return Err(refused);
+        }
+        Ok(Self { deployment, epoch, session, crs, server, set, posts, clients })
+    }
 }
 
 impl Encode for SumClaim {
@@ -48,6 +74,12 @@ impl Encode for SumClaim {
 
     fn encoded_len(&self) -> usize {
         Self::LEN
+    }
+}
+
+impl Decode for SumClaim {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::read(reader, |_| true, 1..=u32::MAX)
     }
 }
 
@@ -119,25 +151,10 @@ fn signed_bytes(claim: &SumClaim, opening: &AggregatedOpening, params: &Protocol
 impl DecodeWith<ProtocolParams> for ServerBulletinEntry {
     fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.header(ObjectType::ServerSum)?;
-        let deployment = DeploymentId::decode(reader)?;
-        let epoch = EpochDigest::decode(reader)?;
-        let session = SessionId::decode(reader)?;
-        let crs = CrsDigest::decode(reader)?;
-        let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
-        let server = ServerId::decode(reader)?;
-        if server.0 >= params.servers() {
-            return Err(unknown);
-        }
-        let set = SetDigest::decode(reader)?;
-        let posts = PostsDigest::decode(reader)?;
-        let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
-        let clients = reader.u32("number of clients")?;
-        if !(1..=params.max_clients()).contains(&clients) {
-            return Err(refused);
-        }
-        let opening = AggregatedOpening::decode_with(&params.cs().summed_layout(clients), reader)?;
+        let known = |server: ServerId| server.0 < params.servers();
+        let claim = SumClaim::read(reader, known, 1..=params.max_clients())?;
+        let opening = AggregatedOpening::decode_with(&params.cs().summed_layout(claim.clients), reader)?;
         let signature = Signature::decode(reader)?;
-        let claim = SumClaim { deployment, epoch, session, crs, server, set, posts, clients };
         Ok(Self { claim, opening, signature })
     }
 }
