@@ -3,3 +3,4 @@
 pub mod cli;
 pub mod local;
 pub mod seed;
+pub mod store;

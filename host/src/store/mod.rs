@@ -1,0 +1,4 @@
+//! What a daemon keeps on disk.
+
+pub mod disk;
+pub mod meta;
