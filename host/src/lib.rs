@@ -2,5 +2,7 @@
 
 pub mod cli;
 pub mod local;
+pub mod release;
 pub mod seed;
+pub mod state;
 pub mod store;

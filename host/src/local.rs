@@ -130,9 +130,8 @@ impl LocalRound {
             .map(|(lane, key)| LaneIdentity::new(lane, key, &epoch, MemoryAnswers::fresh()).map(Arc::new));
         let lanes = lanes.collect::<Result<_, _>>()?;
         let rosters = rosters(shape.clients, aggregators.len())?;
-        let aggregator = |((id, key), roster)| {
-            anyhow::Ok((Arc::new(AggregatorIdentity::new(id, key, &epoch, MemoryAnswers::fresh())?), roster))
-        };
+        let aggregator =
+            |((id, key), roster)| anyhow::Ok((Arc::new(AggregatorIdentity::new(id, key, &epoch)?), roster));
         let aggregators =
             aggregators.into_iter().zip(rosters).map(aggregator).collect::<anyhow::Result<_>>()?;
         let channel = shape.channel()?;

@@ -223,8 +223,7 @@ impl Builder {
         });
         let lanes = lanes.collect();
         let aggregators = aggregator_keys.into_iter().map(|(aggregator, key)| {
-            AggregatorIdentity::new(aggregator, key, &epoch, MemoryAnswers::fresh())
-                .expect("the document was made from these keys")
+            AggregatorIdentity::new(aggregator, key, &epoch).expect("the document was made from these keys")
         });
         let aggregators = aggregators.collect();
         let servers = keys.into_iter().map(|(server, envelope_key, signing_key)| {

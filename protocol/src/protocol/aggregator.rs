@@ -4,7 +4,6 @@
 //! ([`verify_group_sum`](super::verify_group_sum)). It keeps the posts for that, outside of this crate; here is one sum,
 //! whatever the size of the group.
 
-use super::answers::{AnswerLog, AnswerLogError, commit_group};
 use super::params::ProtocolParams;
 use super::post_sum::{IncomingPost, PostFault, PostSum};
 use crate::bulletin::{
@@ -14,7 +13,6 @@ use crate::cs::Commitment;
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{AggregatorId, ClientId, EpochDigest, SessionId};
 use crate::sig::{SigningKey, VerifyingKey};
-use std::sync::Arc;
 
 /// An aggregator's key in one epoch: the one that the epoch's document names for it.
 #[derive(Debug)]
@@ -22,22 +20,16 @@ pub struct AggregatorIdentity {
     id: AggregatorId,
     epoch: EpochDigest,
     signing_key: SigningKey,
-    answers: Arc<dyn AnswerLog>,
 }
 
 impl AggregatorIdentity {
-    /// Holds an aggregator's key against the epoch's document. `answers` has all that it has answered under this key.
+    /// Holds an aggregator's key against the epoch's document.
     ///
     /// # Errors
     /// `ForeignAggregatorKey` unless the document names it for this aggregator.
-    pub fn new(
-        id: AggregatorId,
-        signing_key: SigningKey,
-        epoch: &Epoch,
-        answers: Arc<dyn AnswerLog>,
-    ) -> Result<Self, EpochError> {
+    pub fn new(id: AggregatorId, signing_key: SigningKey, epoch: &Epoch) -> Result<Self, EpochError> {
         if epoch.aggregator(id) == Some(&signing_key.verifying_key()) {
-            Ok(Self { id, epoch: epoch.digest(), signing_key, answers })
+            Ok(Self { id, epoch: epoch.digest(), signing_key })
         } else {
             Err(EpochError::ForeignAggregatorKey { aggregator: id, epoch: epoch.number() })
         }
@@ -58,15 +50,6 @@ impl AggregatorIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AggregatorRoundError {
-    /// This session was answered over other posts.
-    #[error("aggregator {aggregator} has answered this session with other posts")]
-    AlreadyAnswered {
-        /// The aggregator.
-        aggregator: AggregatorId,
-    },
-    /// What is about to be answered could not be taken down.
-    #[error("the answer of this session was not taken down")]
-    Answers(#[source] AnswerLogError),
     /// The post of a member has not arrived.
     #[error("client {client} is in the group but its post has not arrived")]
     MissingClient {
@@ -99,8 +82,6 @@ pub enum AggregatorRoundError {
 impl Fault for AggregatorRoundError {
     fn code(&self) -> &'static str {
         match self {
-            Self::AlreadyAnswered { .. } => "aggregator_already_answered",
-            Self::Answers(error) => error.code(),
             Self::MissingClient { .. } => "aggregator_missing_client",
             Self::Mode { .. } => "aggregator_mode",
             Self::Post(fault) => fault.code(),
@@ -111,17 +92,15 @@ impl Fault for AggregatorRoundError {
 
     fn attribution(&self) -> Attribution {
         match self {
-            Self::Answers(error) => error.attribution(),
             Self::MissingClient { .. } => Attribution::Nobody,
             Self::Mode { .. } | Self::Surplus { .. } => Attribution::Caller,
             Self::Post(fault) => fault.attribution(),
-            Self::AlreadyAnswered { .. } | Self::WrongEpoch { .. } => Attribution::Operator,
+            Self::WrongEpoch { .. } => Attribution::Operator,
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Self::Answers(error) => error.retry(),
             Self::Post(fault) => fault.retry(),
             Self::MissingClient { .. } => Retry::SameRequest,
             _ => Retry::Never,
@@ -186,11 +165,10 @@ impl<'a> AggregatorRound<'a> {
         self.posts.added().keys().copied()
     }
 
-    /// The signed sum over the group: one a session and identity. Asked again, it gives the same bytes.
+    /// The signed sum over the group. Asked again, it gives the same bytes.
     ///
     /// # Errors
-    /// `MissingClient` or `Surplus` unless exactly the group's posts are in the sum; `AlreadyAnswered` if other posts
-    /// were summed for this session; `Answers` if the answer cannot be taken down.
+    /// `MissingClient` or `Surplus` unless exactly the group's posts are in the sum.
     pub fn close(&self, group: &CanonicalSet) -> Result<GroupSum, AggregatorRoundError> {
         let (params, added) = (self.posts.params(), self.posts.added());
         if let Some(&client) = group.clients().iter().find(|client| !added.contains_key(client)) {
@@ -207,9 +185,6 @@ impl<'a> AggregatorRound<'a> {
             aggregator: self.identity.id,
             members: added.iter().map(|(client, post)| (*client, post.statement().digest())).collect(),
         };
-        if !commit_group(&*self.identity.answers, &claim).map_err(AggregatorRoundError::Answers)? {
-            return Err(AggregatorRoundError::AlreadyAnswered { aggregator: self.identity.id });
-        }
         let root = Commitment::of_sum(self.posts.roots().clone());
         let ciphertext = self.posts.ciphertexts().to_packed();
         Ok(GroupSum::sign(claim, root, ciphertext, params, &self.identity.signing_key))

@@ -5,7 +5,7 @@
 //! so no crash between taking down and saying makes room for a second answer. [`MemoryAnswers`] is the log of a process
 //! whose keys do not outlive it.
 
-use crate::bulletin::{GroupClaim, LaneClaim, SumClaim};
+use crate::bulletin::{LaneClaim, SumClaim};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{PostsDigest, SessionId, SetDigest};
 use crate::wire::{Decode, DecodeError, Encode};
@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a party answers once a session. A lane's sums for [`Check`](crate::bulletin::LanePurpose::Check) are none of
-/// these: it is asked for many.
+/// What a party answers once a session. Not among these: a lane's sums for
+/// [`Check`](crate::bulletin::LanePurpose::Check), and an aggregator's over its group. Whoever has the posts can compute
+/// them, over any set, so they reveal nothing, and to sign two over different clients is no fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -25,8 +26,6 @@ pub enum AnswerKind {
     Checked = 2,
     /// A lane's sum over the canonical set. The answer's bytes: its [`LaneClaim`].
     LaneSum = 3,
-    /// An aggregator's sum over its group. The answer's bytes: its [`GroupClaim`].
-    GroupSum = 4,
 }
 
 impl fmt::Display for AnswerKind {
@@ -35,7 +34,6 @@ impl fmt::Display for AnswerKind {
             Self::ServerSum => "server sum",
             Self::Checked => "complaints",
             Self::LaneSum => "lane sum",
-            Self::GroupSum => "group sum",
         })
     }
 }
@@ -209,12 +207,4 @@ pub(super) fn commit<C: Claim>(log: &dyn AnswerLog, claim: &C) -> Result<(), Not
         return Err(NotAnswered::Posts { answered: answered.posts(), asked: claim.posts() });
     }
     Ok(())
-}
-
-/// Takes down a group's sum that is about to be answered. False: this session has another one.
-pub(super) fn commit_group(log: &dyn AnswerLog, claim: &GroupClaim) -> Result<bool, AnswerLogError> {
-    let (slot, answer) =
-        (AnswerSlot { session: claim.session, kind: AnswerKind::GroupSum }, claim.to_bytes());
-    // One encoding a claim: other bytes are another claim.
-    Ok(log.commit(slot, &answer)?.is_none_or(|standing| standing == answer))
 }

@@ -18,8 +18,8 @@ use panetiere::bulletin::{
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{AggregatorId, ClientId, ServerId};
 use panetiere::protocol::{
-    AggregatorIdentity, AggregatorRound, AggregatorRoundError, Audit, MemoryAnswers, PostFault,
-    RecoveredAggregated, recover_aggregated, run_aggregator_round, verify_group_sum,
+    AggregatorIdentity, AggregatorRound, AggregatorRoundError, Audit, PostFault, RecoveredAggregated,
+    recover_aggregated, run_aggregator_round, verify_group_sum,
 };
 use panetiere::sig::SigningKey;
 use panetiere::testing::{ClientLie, Net, Round, ServerLie, deployment};
@@ -368,13 +368,9 @@ fn the_epoch_names_each_aggregator_by_a_key_of_its_own() {
     let named = epoch([2, 0, 1]).unwrap();
     assert_ne!(named.digest(), NET.epoch.digest());
     let key = || SigningKey::from_scalar(&keys[0].expose_scalar()).unwrap();
-    assert_eq!(
-        AggregatorIdentity::new(AggregatorId(1), key(), &named, MemoryAnswers::fresh()).unwrap().id(),
-        AggregatorId(1)
-    );
+    assert_eq!(AggregatorIdentity::new(AggregatorId(1), key(), &named).unwrap().id(), AggregatorId(1));
     for place in [0, 2, 3] {
-        let refused =
-            AggregatorIdentity::new(AggregatorId(place), key(), &named, MemoryAnswers::fresh()).unwrap_err();
+        let refused = AggregatorIdentity::new(AggregatorId(place), key(), &named).unwrap_err();
         assert_eq!(refused.code(), "epoch_foreign_aggregator_key");
     }
     let twice = EpochError::DuplicateAggregatorKey { aggregator: AggregatorId(2), first: AggregatorId(0) };
