@@ -157,7 +157,35 @@ impl World {
     }
 }
 
-type State = Vec<Server>;
+/// Honest servers, packed and sorted: they are alike.
+type State = [u16; 4];
+
+impl Server {
+    fn pack(self) -> u16 {
+        let Self { head, cosigned, retired, set_back, record, released, imported } = self;
+        let fields = [
+            (head, 2),
+            (cosigned, 3),
+            (retired.into(), 1),
+            (set_back.into(), 1),
+            (record, 2),
+            (released, 2),
+            (imported, 2),
+        ];
+        fields.into_iter().fold(0, |packed, (field, bits)| packed << bits | u16::from(field))
+    }
+}
+
+/// What is left to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// Nothing: visit every state.
+    End,
+    /// Two sets with the threshold's number of sums.
+    P1,
+    /// A server with two sums.
+    P2,
+}
 
 #[derive(Default)]
 struct Explored {
@@ -225,7 +253,9 @@ impl Model<'_> {
         let mut acts = Vec::new();
         for history in 0..HISTORIES {
             let number = u8::try_from(history + 1).unwrap();
-            if !server.retired && self.world.accepts[usize::from(server.head)][history] {
+            // Where no cosignature counts, none is worth a state.
+            if self.setting.quorum && !server.retired && self.world.accepts[usize::from(server.head)][history]
+            {
                 let cosigned = server.cosigned | 1 << history;
                 acts.push((Act::Cosign(history), Server { head: number, cosigned, ..server }));
             }
@@ -268,13 +298,18 @@ impl Model<'_> {
     }
 }
 
-/// Visits every reachable state; `threshold` is that of P1, for the trace.
-fn explore(world: &World, setting: Setting, threshold: usize) -> Explored {
+/// Visits every reachable state, or as far as `until`; `threshold` is that of P1, for the trace.
+fn explore(world: &World, setting: Setting, threshold: usize, until: Until) -> Explored {
     let needed = quorum_size(setting.servers, setting.assumed).unwrap();
     let mut model = Model { world, setting, needed, decided: HashMap::new() };
-    let first: State = vec![Server::default(); setting.servers - setting.faulty];
+    let first = vec![Server::default(); setting.servers - setting.faulty];
     let mut explored = Explored::default();
-    let mut places = HashMap::from([(first.clone(), 0)]);
+    let pack = |servers: &[Server]| {
+        let mut state = [u16::MAX; 4];
+        state.iter_mut().zip(servers).for_each(|(packed, server)| *packed = server.pack());
+        state
+    };
+    let mut places: HashMap<State, usize> = HashMap::from([(pack(&first), 0)]);
     let mut came: Vec<Option<(usize, Step)>> = vec![None];
     let mut queue = VecDeque::from([(0, first)]);
     while let Some((place, state)) = queue.pop_front() {
@@ -289,6 +324,9 @@ fn explore(world: &World, setting: Setting, threshold: usize) -> Explored {
         if explored.p2.is_none() && state.iter().any(|server| server.released == 3) {
             explored.p2 = Some(trace(&came, place));
         }
+        if (until == Until::P1 && explored.p1.is_some()) || (until == Until::P2 && explored.p2.is_some()) {
+            break;
+        }
         for at in 0..state.len() {
             // Servers are alike: of equal ones, the first acts for all.
             if at > 0 && state[at] == state[at - 1] {
@@ -299,7 +337,7 @@ fn explore(world: &World, setting: Setting, threshold: usize) -> Explored {
                 next[at] = server;
                 next.sort_unstable();
                 let number = places.len();
-                if let std::collections::hash_map::Entry::Vacant(entry) = places.entry(next.clone()) {
+                if let std::collections::hash_map::Entry::Vacant(entry) = places.entry(pack(&next)) {
                     entry.insert(number);
                     came.push(Some((place, Step(at, act))));
                     queue.push_back((number, next));
@@ -325,7 +363,7 @@ fn trace(came: &[Option<(usize, Step)>], mut place: usize) -> Vec<String> {
 fn holds(world: &World, setting: Setting) {
     // The smallest threshold that can be is the hardest: what holds for it holds for every larger one.
     let threshold = setting.assumed + 1;
-    let explored = explore(world, setting, threshold);
+    let explored = explore(world, setting, threshold, Until::End);
     println!("{} states: {setting:?}", explored.states);
     assert!(explored.p1.is_none(), "two sets with {threshold} sums: {setting:?} {:#?}", explored.p1);
     assert!(explored.p2.is_none(), "two sums of one server: {setting:?} {:#?}", explored.p2);
@@ -369,14 +407,14 @@ fn something_is_released_at_all() {
 #[test]
 fn a_server_set_back_unnoticed_counts_as_a_faulty_one() {
     let world = World::new();
-    for (servers, assumed) in [(2, 1), (3, 1), (3, 2), (4, 1)] {
+    for (servers, assumed) in [(2, 1), (3, 1), (3, 2), (4, 2), (4, 3)] {
         let setting =
             Setting { faulty: assumed - 1, set_back: 1, losses: false, ..Setting::new(servers, assumed) };
         holds(&world, setting);
     }
     // One beyond what the quorum was made for.
     let setting = Setting { set_back: 1, ..Setting::new(3, 0) };
-    let steps = explore(&world, setting, 1).p1.expect("a counterexample");
+    let steps = explore(&world, setting, 1, Until::P1).p1.expect("a counterexample");
     print("one set back, none assumed", setting, &steps);
 }
 
@@ -386,7 +424,7 @@ fn without_the_quorum_two_sets_get_enough_sums_exactly_where_the_formula_says() 
     for servers in 2..=4 {
         for faulty in 0..servers {
             let setting = Setting { quorum: false, losses: false, ..Setting::new(servers, faulty) };
-            let explored = explore(&world, setting, faulty + 1);
+            let explored = explore(&world, setting, faulty + 1, Until::End);
             for threshold in faulty + 1..=servers {
                 let broken = explored.both >= threshold;
                 assert_eq!(broken, 2 * threshold <= servers + faulty, "{setting:?}, threshold {threshold}");
@@ -404,9 +442,9 @@ fn where_the_quorum_has_fallen_the_guard_keeps_a_server_to_one_sum_and_nothing_e
     let world = World::new();
     // Two of four are faulty where none was assumed.
     let fallen = Setting { faulty: 2, losses: false, ..Setting::new(4, 0) };
-    assert!(explore(&world, fallen, 3).p2.is_none());
+    assert!(explore(&world, fallen, 3, Until::End).p2.is_none());
     let setting = Setting { guard: false, ..fallen };
-    let steps = explore(&world, setting, 3).p2.expect("a counterexample");
+    let steps = explore(&world, setting, 3, Until::P2).p2.expect("a counterexample");
     print("without the guard", setting, &steps);
 }
 
@@ -414,9 +452,9 @@ fn where_the_quorum_has_fallen_the_guard_keeps_a_server_to_one_sum_and_nothing_e
 fn the_first_close_and_the_retired_key_are_needed() {
     let world = World::new();
     let setting = Setting { first_close: false, ..Setting::new(4, 1) };
-    let steps = explore(&world, setting, 2).p1.expect("a counterexample");
+    let steps = explore(&world, setting, 2, Until::P1).p1.expect("a counterexample");
     print("any close counts", setting, &steps);
     let setting = Setting { retire: false, ..Setting::new(4, 1) };
-    let steps = explore(&world, setting, 2).p1.expect("a counterexample");
+    let steps = explore(&world, setting, 2, Until::P1).p1.expect("a counterexample");
     print("a key that forgot goes on", setting, &steps);
 }

@@ -76,7 +76,7 @@ pub enum WitnessError {
     #[error("the cosignature was not made")]
     Sign(#[source] KeyError),
     /// The log signed two histories; here are both.
-    #[error(transparent)]
+    #[error("the log has signed two histories")]
     SplitView {
         /// The refusal, with its HTTP status.
         #[source]
