@@ -231,6 +231,35 @@ fn complaints_and_lane_sums_have_one_answer_each_too() {
 }
 
 #[test]
+fn it_is_the_log_in_memory_that_survives() {
+    use panetiere::protocol::MemoryAnswers;
+    let sessions: Vec<SessionId> =
+        (0..3).map(|leaf| SessionId::derive("log.example", leaf, &[0; 32])).collect();
+    for seed in 0..20u64 {
+        let mut word = seed;
+        let mut below = |bound: usize| {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(word >> 33).unwrap() % bound
+        };
+        let model = MemoryAnswers::default();
+        let mut disk = MemoryDisk::new();
+        let mut guard = imported(&disk);
+        for _ in 0..30 {
+            let kind = [AnswerKind::Checked, AnswerKind::LaneSum][below(2)];
+            let slot = AnswerSlot { session: sessions[below(3)], kind };
+            let bytes = [b"one", b"two"][below(2)];
+            assert_eq!(guard.answered(slot), model.answered(slot), "seed {seed}");
+            assert_eq!(guard.commit(slot, bytes), model.commit(slot, bytes), "seed {seed}");
+            if below(4) == 0 {
+                drop(guard);
+                disk = disk.crashed(crashes(seed)[below(3)]);
+                guard = imported(&disk);
+            }
+        }
+    }
+}
+
+#[test]
 fn of_two_answers_at_once_one_stands() {
     let (disk, _) = memory();
     let guard = imported(&disk);
