@@ -9,7 +9,8 @@ use panetiere::channel::{self, ChannelParams, Encoding};
 use panetiere::ids::{AggregatorId, ClientId, DeploymentId, EpochId, NodeId, ServerId, SessionId};
 use panetiere::plaintext::PlainPoly;
 use panetiere::protocol::{
-    AggregatorIdentity, Deployment, Dimensions, LaneIdentity, LaneShape, ProtocolParams, ServerIdentity,
+    AggregatorIdentity, Deployment, Dimensions, LaneIdentity, LaneShape, MemoryAnswers, ProtocolParams,
+    ServerIdentity,
 };
 use panetiere::sig::{SigningKey, VerifyingKey};
 use panetiere::wire::{Decode, Encode};
@@ -121,10 +122,12 @@ impl LocalRound {
             .to_bytes();
         let epoch = Epoch::from_bytes(&document)?;
         let identity = |(server, (envelope, signing))| {
-            ServerIdentity::new(server, envelope, signing, &epoch).map(Arc::new)
+            ServerIdentity::new(server, envelope, signing, &epoch, MemoryAnswers::fresh()).map(Arc::new)
         };
         let servers = keys.into_iter().map(identity).collect::<Result<_, _>>()?;
-        let lanes = lanes.into_iter().map(|(lane, key)| LaneIdentity::new(lane, key, &epoch).map(Arc::new));
+        let lanes = lanes
+            .into_iter()
+            .map(|(lane, key)| LaneIdentity::new(lane, key, &epoch, MemoryAnswers::fresh()).map(Arc::new));
         let lanes = lanes.collect::<Result<_, _>>()?;
         let rosters = rosters(shape.clients, aggregators.len())?;
         let aggregator =

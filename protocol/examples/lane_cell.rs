@@ -66,10 +66,10 @@ fn parties(rng: &mut ChaCha20Rng, clients: u32) -> Parties {
     let epoch = Epoch::new(id, EpochId(0), entries.collect()).unwrap();
     let epoch = epoch.with_lanes(lane_keys.iter().map(SigningKey::verifying_key).collect()).unwrap();
     let server = |(server, (envelope, identity))| {
-        Arc::new(ServerIdentity::new(server, envelope, identity, &epoch).unwrap())
+        Arc::new(ServerIdentity::new(server, envelope, identity, &epoch, MemoryAnswers::fresh()).unwrap())
     };
     let servers = (0..).map(ServerId).zip(keys).map(server).collect();
-    let lane = |(lane, key)| Arc::new(LaneIdentity::new(lane, key, &epoch).unwrap());
+    let lane = |(lane, key)| Arc::new(LaneIdentity::new(lane, key, &epoch, MemoryAnswers::fresh()).unwrap());
     let lanes = (0..).map(NodeId).zip(lane_keys).map(lane).collect();
     let deployment = Deployment {
         id,

@@ -34,9 +34,9 @@ use crate::pke;
 use crate::plaintext::PlainPoly;
 use crate::protocol::{
     AggregatorIdentity, AnswerGuard, Audit, ClientRound, Deployment, Dimensions, EnvelopeFault, LaneIdentity,
-    LaneShape, NotRecovered, ProtocolParams, RecipientError, Recovered, RecoveredAggregated, RsClientRound,
-    ServerIdentity, ServerRound, ServerRoundError, SetPolicy, SetupError, recover_aggregated, recover_direct,
-    recover_once, run_aggregator_round, run_client_round, run_client_round_rs,
+    LaneShape, MemoryAnswers, NotRecovered, ProtocolParams, RecipientError, Recovered, RecoveredAggregated,
+    RsClientRound, ServerIdentity, ServerRound, ServerRoundError, SetPolicy, SetupError, recover_aggregated,
+    recover_direct, recover_once, run_aggregator_round, run_client_round, run_client_round_rs,
     run_client_round_with_openings,
 };
 use crate::sig::{SigningKey, VerifyingKey};
@@ -218,7 +218,7 @@ impl Builder {
         let epoch = epoch.expect("keys of their own").to_bytes();
         let epoch = Epoch::from_bytes(&epoch).expect("an encoder's bytes parse");
         let lanes = lane_keys.into_iter().map(|(lane, signing_key)| {
-            let identity = LaneIdentity::new(lane, signing_key, &epoch);
+            let identity = LaneIdentity::new(lane, signing_key, &epoch, MemoryAnswers::fresh());
             Arc::new(identity.expect("the document was made from these keys"))
         });
         let lanes = lanes.collect();
@@ -227,7 +227,8 @@ impl Builder {
         });
         let aggregators = aggregators.collect();
         let servers = keys.into_iter().map(|(server, envelope_key, signing_key)| {
-            let identity = ServerIdentity::new(server, envelope_key, signing_key, &epoch);
+            let identity =
+                ServerIdentity::new(server, envelope_key, signing_key, &epoch, MemoryAnswers::fresh());
             Arc::new(identity.expect("the document was made from these keys"))
         });
         let servers = servers.collect();
@@ -373,8 +374,14 @@ impl Net {
 fn started_again(server: &ServerIdentity, epoch: &Epoch) -> ServerIdentity {
     let signing_key = SigningKey::from_scalar(&server.signing_key().expose_scalar());
     let envelope_key = pke::PrivateKey::from_seed(&server.envelope_key().expose_seed());
-    ServerIdentity::new(server.id(), envelope_key, signing_key.expect("the scalar of a key"), epoch)
-        .expect("the keys that the document names")
+    ServerIdentity::new(
+        server.id(),
+        envelope_key,
+        signing_key.expect("the scalar of a key"),
+        epoch,
+        MemoryAnswers::fresh(),
+    )
+    .expect("the keys that the document names")
 }
 
 /// What came of a client's messages.

@@ -10,7 +10,7 @@ pub mod memory;
 use std::fmt::Debug;
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -186,6 +186,8 @@ impl Disk for LocalDisk {
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = File::options();
         options.read(true).write(access != Access::Read).create(access == Access::Create).truncate(false);
+        // What a daemon keeps is nobody else's business, whatever the umask; some of it are keys.
+        options.mode(0o600);
         Ok(Arc::new(LocalFile(options.open(self.at(path))?)))
     }
 

@@ -105,6 +105,12 @@ impl Encode for LaneClaim {
     }
 }
 
+impl Decode for LaneClaim {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::read(reader, |_| true, u32::MAX)
+    }
+}
+
 /// What a lane signs: its claim and the BLAKE3 digest of the packed opening, so that who said it is known without the
 /// opening.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! the close, to find a client that committed to no codeword. Its answer to the round is still one set: that of the
 //! close.
 
-use super::answers::{Answers, OtherAnswer};
+use super::answers::{self, AnswerLog, AnswerLogError, NotAnswered};
 use super::lane_item::{ItemFault, VerifiedItem, open_item, verify_item};
 use super::lane_params::LaneCode;
 use super::params::ProtocolParams;
@@ -23,24 +23,29 @@ use std::sync::Arc;
 /// Items verified at a time where many are: 0.7 MB of residues each at 40 polynomials a share.
 const BATCH: usize = 16;
 
-/// A lane's place and key in one epoch, as the epoch's document names them. It remembers what it has answered for each
-/// session, and answers nothing else for it: two answers would prove it a liar.
+/// A lane's place and key in one epoch, as the epoch's document names them. What it has answered for each
+/// session stands in its log, and it answers nothing else for it: two answers would prove it a liar.
 #[derive(Debug)]
 pub struct LaneIdentity {
     id: NodeId,
     epoch: EpochDigest,
     signing_key: SigningKey,
-    answers: Answers<LaneClaim>,
+    answers: Arc<dyn AnswerLog>,
 }
 
 impl LaneIdentity {
-    /// Holds a lane's key against the epoch's document.
+    /// Holds a lane's key against the epoch's document. `answers` has all that it has answered under this key.
     ///
     /// # Errors
     /// `ForeignLaneKey` unless the document names this key for this lane.
-    pub fn new(id: NodeId, signing_key: SigningKey, epoch: &Epoch) -> Result<Self, EpochError> {
+    pub fn new(
+        id: NodeId,
+        signing_key: SigningKey,
+        epoch: &Epoch,
+        answers: Arc<dyn AnswerLog>,
+    ) -> Result<Self, EpochError> {
         match epoch.lane(id).filter(|named| **named == signing_key.verifying_key()) {
-            Some(_) => Ok(Self { id, epoch: epoch.digest(), signing_key, answers: Answers::default() }),
+            Some(_) => Ok(Self { id, epoch: epoch.digest(), signing_key, answers }),
             None => Err(EpochError::ForeignLaneKey { lane: id, epoch: epoch.number() }),
         }
     }
@@ -83,6 +88,9 @@ pub enum LaneRoundError {
         /// The set asked for.
         asked: SetDigest,
     },
+    /// What is about to be answered could not be taken down.
+    #[error("the answer of this session was not taken down")]
+    Answers(#[source] AnswerLogError),
     /// The set is smaller than the anonymity floor.
     #[error("a set of {got} clients, the floor is {floor}")]
     BelowFloor {
@@ -116,11 +124,12 @@ pub enum LaneRoundError {
     },
 }
 
-impl From<OtherAnswer> for LaneRoundError {
-    fn from(other: OtherAnswer) -> Self {
-        match other {
-            OtherAnswer::Posts { answered, asked } => Self::OtherPosts { answered, asked },
-            OtherAnswer::Set { answered, asked } => Self::AlreadyAnswered { answered, asked },
+impl From<NotAnswered> for LaneRoundError {
+    fn from(why: NotAnswered) -> Self {
+        match why {
+            NotAnswered::Log(error) => Self::Answers(error),
+            NotAnswered::Posts { answered, asked } => Self::OtherPosts { answered, asked },
+            NotAnswered::Set { answered, asked } => Self::AlreadyAnswered { answered, asked },
         }
     }
 }
@@ -131,6 +140,7 @@ impl Fault for LaneRoundError {
             Self::AboveMax { .. } => "lane_above_max",
             Self::AggregateOverCapacity { .. } => "lane_over_capacity",
             Self::AlreadyAnswered { .. } => "lane_already_answered",
+            Self::Answers(error) => error.code(),
             Self::BelowFloor { .. } => "lane_below_floor",
             Self::Item(fault) => fault.code(),
             Self::ItemLost { .. } => "lane_item_lost",
@@ -141,6 +151,7 @@ impl Fault for LaneRoundError {
 
     fn attribution(&self) -> Attribution {
         match self {
+            Self::Answers(error) => error.attribution(),
             Self::Item(fault) => fault.attribution(),
             Self::AboveMax { .. }
             | Self::AggregateOverCapacity { .. }
@@ -154,6 +165,7 @@ impl Fault for LaneRoundError {
 
     fn retry(&self) -> Retry {
         match self {
+            Self::Answers(error) => error.retry(),
             Self::Item(fault) => fault.retry(),
             Self::MissingClient { .. } => Retry::SameRequest,
             _ => Retry::Never,
@@ -325,7 +337,7 @@ impl LaneRound {
     ///
     /// # Errors
     /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive or be rebuilt), `ItemLost`,
-    /// `AlreadyAnswered`, `OtherPosts`. If the sum does not verify: `Item` with the first client whose signed item does not, or
+    /// `AlreadyAnswered`, `OtherPosts`; `Answers` if the answer cannot be taken down. If the sum does not verify: `Item` with the first client whose signed item does not, or
     /// `AggregateOverCapacity` if every one does.
     pub fn close(&mut self, canonical: &CanonicalSet) -> Result<LaneBulletinEntry, LaneRoundError> {
         let asked = canonical.digest();
@@ -349,7 +361,7 @@ impl LaneRound {
         self.each_kept(&surplus, |share| sum.subtract(commitment, share))?;
         let opening = self.opened(&sum, canonical)?;
         let claim = self.claim(canonical, LanePurpose::Close);
-        self.identity.answers.commit(&claim)?;
+        answers::commit(&*self.identity.answers, &claim)?;
         let entry = self.sign(claim, opening);
         for client in surplus {
             self.received.remove(&client);

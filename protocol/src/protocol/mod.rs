@@ -27,6 +27,7 @@ mod verify;
 
 pub use aggregator::{AggregatorIdentity, AggregatorRound, AggregatorRoundError, run_aggregator_round};
 pub use answer_guard::{AnswerGuard, GuardError, Standing};
+pub use answers::{AnswerKind, AnswerLog, AnswerLogError, AnswerSlot, MemoryAnswers};
 pub use bisection::{Bisection, BisectionError, CodewordVerdict, NextStep};
 pub use client::{
     ClientRound, ClientRoundError, cs_commit, kahe_encrypt, kahe_keygen, run_client_round,

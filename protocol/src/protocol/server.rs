@@ -2,9 +2,9 @@
 //!
 //! Nothing is summed that was not verified, so a server can always open what it publishes: a client's bad opening is
 //! that client's fault and shows on arrival. A [`ServerIdentity`] answers one canonical set a session, through however
-//! many [`ServerRound`]s; the durable form of that rule, across crashes and restarts, is the host's.
+//! many [`ServerRound`]s and, with a durable [`AnswerLog`], across crashes and restarts.
 
-use super::answers::{Answers, OtherAnswer};
+use super::answers::{self, AnswerKind, AnswerLog, AnswerLogError, AnswerSlot, NotAnswered};
 use super::client::envelope_context;
 use super::complaint::{AnswerFault, verify_answer};
 use super::params::ProtocolParams;
@@ -20,28 +20,27 @@ use crate::ids::{
 };
 use crate::pke::{self, OpenError};
 use crate::sig::{SigningKey, VerifyingKey};
-use crate::wire::{DecodeError, DecodeWith};
+use crate::wire::{DecodeError, DecodeWith, Encode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A server's keys in one epoch: those that the epoch's document names for it, so that what clients seal to is what
-/// this server opens. It remembers what it has answered for each session, and answers nothing else for it.
+/// this server opens. What it has answered for each session stands in its log, and it answers nothing else for it.
 #[derive(Debug)]
 pub struct ServerIdentity {
     id: ServerId,
     epoch: EpochDigest,
     envelope_key: pke::PrivateKey,
     signing_key: SigningKey,
-    answers: Answers<SumClaim>,
-    checked: Mutex<BTreeMap<SessionId, Checked>>,
+    answers: Arc<dyn AnswerLog>,
 }
 
 impl ServerIdentity {
     /// Holds a server's keys against the epoch's document. A server with other keys than the published ones could open
-    /// nothing and would find every honest client at fault.
+    /// nothing and would find every honest client at fault. `answers` has all that it has answered under these keys.
     ///
     /// # Errors
     /// `ForeignKeys` unless the document names both keys for this server.
@@ -50,15 +49,13 @@ impl ServerIdentity {
         envelope_key: pke::PrivateKey,
         signing_key: SigningKey,
         epoch: &Epoch,
+        answers: Arc<dyn AnswerLog>,
     ) -> Result<Self, EpochError> {
         let own = |named: &&EpochServer| {
             named.identity == signing_key.verifying_key() && named.envelope_key == envelope_key.public_key()
         };
         match epoch.server(id).filter(own) {
-            Some(_) => {
-                let (answers, checked) = (Answers::default(), Mutex::default());
-                Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers, checked })
-            }
+            Some(_) => Ok(Self { id, epoch: epoch.digest(), envelope_key, signing_key, answers }),
             None => Err(EpochError::ForeignKeys { server: id, epoch: epoch.number() }),
         }
     }
@@ -82,7 +79,7 @@ impl ServerIdentity {
     ///
     /// # Errors
     /// `TooManyComplaints` about more clients than a round may have; `AlreadyChecked` if this session was signed with
-    /// other complaints.
+    /// other complaints: [`checked`](Self::checked) has them. `Answers` if it cannot be taken down.
     pub fn sign_checked(
         &self,
         params: &ProtocolParams,
@@ -93,17 +90,35 @@ impl ServerIdentity {
         if u32::try_from(got).map_or(true, |got| got > max) {
             return Err(ServerRoundError::TooManyComplaints { got, max });
         }
-        let mut signed = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        let checked = signed.entry(*session).or_insert_with(|| {
-            let context = StatementContext::new(params, session);
-            Checked::sign(context, self.id, complaints.clone(), &self.signing_key)
-        });
-        if *checked.complaints() == complaints {
-            Ok(checked.clone())
-        } else {
-            Err(ServerRoundError::AlreadyChecked { server: self.id })
+        let context = StatementContext::new(params, session);
+        let checked = Checked::sign(context, self.id, complaints, &self.signing_key);
+        let slot = AnswerSlot { session: *session, kind: AnswerKind::Checked };
+        let standing = self.answers.commit(slot, &checked.to_bytes()).map_err(ServerRoundError::Answers)?;
+        let standing = standing.map(|bytes| read_checked(params, &bytes)).transpose();
+        match standing.map_err(ServerRoundError::Answers)? {
+            None => Ok(checked),
+            Some(standing) if standing.says_the_same(&checked) => Ok(standing),
+            Some(_) => Err(ServerRoundError::AlreadyChecked { server: self.id }),
         }
     }
+
+    /// What this server has signed of a session's envelopes, if it has.
+    ///
+    /// # Errors
+    /// If it cannot be looked up.
+    pub fn checked(
+        &self,
+        params: &ProtocolParams,
+        session: &SessionId,
+    ) -> Result<Option<Checked>, AnswerLogError> {
+        let slot = AnswerSlot { session: *session, kind: AnswerKind::Checked };
+        self.answers.answered(slot)?.map(|bytes| read_checked(params, &bytes)).transpose()
+    }
+}
+
+fn read_checked(params: &ProtocolParams, bytes: &[u8]) -> Result<Checked, AnswerLogError> {
+    let malformed = |source| AnswerLogError::Malformed { kind: AnswerKind::Checked, source };
+    Checked::from_bytes_with(params, bytes).map_err(malformed)
 }
 
 /// An envelope was not taken.
@@ -276,6 +291,9 @@ pub enum ServerRoundError {
         /// The server.
         server: ServerId,
     },
+    /// What is about to be answered could not be taken down.
+    #[error("the answer of this session was not taken down")]
+    Answers(#[source] AnswerLogError),
     /// The set is smaller than the anonymity floor.
     #[error("a canonical set of {got} clients, the floor is {floor}")]
     BelowFloor {
@@ -311,11 +329,12 @@ pub enum ServerRoundError {
     },
 }
 
-impl From<OtherAnswer> for ServerRoundError {
-    fn from(other: OtherAnswer) -> Self {
-        match other {
-            OtherAnswer::Posts { answered, asked } => Self::OtherPosts { answered, asked },
-            OtherAnswer::Set { answered, asked } => Self::AlreadyAnswered { answered, asked },
+impl From<NotAnswered> for ServerRoundError {
+    fn from(why: NotAnswered) -> Self {
+        match why {
+            NotAnswered::Log(error) => Self::Answers(error),
+            NotAnswered::Posts { answered, asked } => Self::OtherPosts { answered, asked },
+            NotAnswered::Set { answered, asked } => Self::AlreadyAnswered { answered, asked },
         }
     }
 }
@@ -326,6 +345,7 @@ impl Fault for ServerRoundError {
             Self::AboveMax { .. } => "server_above_max",
             Self::AlreadyAnswered { .. } => "server_already_answered",
             Self::AlreadyChecked { .. } => "server_already_checked",
+            Self::Answers(error) => error.code(),
             Self::BelowFloor { .. } => "server_below_floor",
             Self::Envelope(fault) => fault.code(),
             Self::MissingClient { .. } => "server_missing_client",
@@ -336,6 +356,7 @@ impl Fault for ServerRoundError {
 
     fn attribution(&self) -> Attribution {
         match self {
+            Self::Answers(error) => error.attribution(),
             Self::Envelope(fault) => fault.attribution(),
             Self::AboveMax { .. }
             | Self::AlreadyAnswered { .. }
@@ -349,6 +370,7 @@ impl Fault for ServerRoundError {
 
     fn retry(&self) -> Retry {
         match self {
+            Self::Answers(error) => error.retry(),
             Self::Envelope(fault) => fault.retry(),
             Self::MissingClient { .. } => Retry::SameRequest,
             Self::AboveMax { .. }
@@ -550,7 +572,8 @@ impl ServerRound {
     /// One set a session and identity: asked again for the same set it gives the same answer, for another it refuses.
     ///
     /// # Errors
-    /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive), `AlreadyAnswered`, `OtherPosts`.
+    /// `BelowFloor`, `AboveMax`, `MissingClient` (nothing is lost: it may still arrive), `AlreadyAnswered`, `OtherPosts`;
+    /// `Answers` if the answer cannot be taken down: then there is none.
     pub fn close(&mut self, canonical: &CanonicalSet) -> Result<ServerBulletinEntry, ServerRoundError> {
         let asked = canonical.digest();
         if let Some(entry) = &self.answered {
@@ -582,7 +605,7 @@ impl ServerRound {
             posts: posts_digest(summed.map(|(client, (_, root))| (client, root))),
             clients: got,
         };
-        self.identity.answers.commit(&claim)?;
+        answers::commit(&*self.identity.answers, &claim)?;
         let surplus: Vec<ClientId> =
             self.received.keys().copied().filter(|client| !canonical.contains(*client)).collect();
         for client in surplus {

@@ -8,8 +8,8 @@ use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, EpochId, ServerId};
 use panetiere::pke::PrivateKey;
 use panetiere::protocol::{
-    Culprit, Phase, PostSum, RecipientError, RejectReason, ServerIdentity, SetPolicy, VerifyError,
-    decrypt_aggregate, recover_direct, unseal_opening,
+    Culprit, MemoryAnswers, Phase, PostSum, RecipientError, RejectReason, ServerIdentity, SetPolicy,
+    VerifyError, decrypt_aggregate, recover_direct, unseal_opening,
 };
 use panetiere::sig::SigningKey;
 use panetiere::testing::{ClientLie, ServerLie, deployment};
@@ -389,11 +389,13 @@ fn a_server_with_the_wrong_keys_names_no_client() {
         (ServerId(4), published(), own()),
     ];
     for (server, envelope_key, signing_key) in rows {
-        let refused = ServerIdentity::new(server, envelope_key, signing_key, &NET.epoch).unwrap_err();
+        let refused =
+            ServerIdentity::new(server, envelope_key, signing_key, &NET.epoch, MemoryAnswers::fresh())
+                .unwrap_err();
         assert_eq!(refused, EpochError::ForeignKeys { server, epoch: EpochId(0) });
         assert_eq!(refused.attribution(), Attribution::Operator);
     }
-    assert!(ServerIdentity::new(LIAR, published(), own(), &NET.epoch).is_ok());
+    assert!(ServerIdentity::new(LIAR, published(), own(), &NET.epoch, MemoryAnswers::fresh()).is_ok());
 
     // Last epoch's keys, honestly held, in this epoch's round.
     let old = deployment(100).servers(4).threshold(3).epoch(1).build();

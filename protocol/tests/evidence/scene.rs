@@ -73,7 +73,8 @@ fn lane_rounds(net: &Net, leaf: u64) -> Vec<LaneRound> {
         // A fresh identity remembers nothing.
         let scalar = own.signing_key().expose_scalar();
         let signing = panetiere::sig::SigningKey::from_scalar(&scalar).unwrap();
-        let identity = Arc::new(LaneIdentity::new(lane, signing, &net.epoch).unwrap());
+        let identity =
+            Arc::new(LaneIdentity::new(lane, signing, &net.epoch, MemoryAnswers::fresh()).unwrap());
         let mut running = LaneRound::new(Arc::clone(&net.params), round.session, identity);
         for sent in &sent {
             let post =

@@ -53,12 +53,15 @@ pub fn net(needed: u16, lanes: u16, clients: u32, polys: u32) -> Net {
     let epoch = epoch.with_lanes(lane_keys.iter().map(SigningKey::verifying_key).collect()).unwrap();
     assert_eq!(Epoch::from_bytes(&epoch.to_bytes()).as_ref(), Ok(&epoch));
     let server = |(server, (envelope_key, signing_key))| {
-        Arc::new(ServerIdentity::new(server, envelope_key, signing_key, &epoch).unwrap())
+        Arc::new(
+            ServerIdentity::new(server, envelope_key, signing_key, &epoch, MemoryAnswers::fresh()).unwrap(),
+        )
     };
     let servers = (0..).map(ServerId).zip(server_keys).map(server).collect();
     let lane_ids = (0..).map(NodeId).zip(lane_keys);
-    let lanes_identities =
-        lane_ids.map(|(lane, key)| Arc::new(LaneIdentity::new(lane, key, &epoch).unwrap())).collect();
+    let lanes_identities = lane_ids
+        .map(|(lane, key)| Arc::new(LaneIdentity::new(lane, key, &epoch, MemoryAnswers::fresh()).unwrap()))
+        .collect();
     let deployment = Deployment {
         id,
         epoch: epoch.digest(),

@@ -267,7 +267,8 @@ fn epochs_name_their_lanes() {
     assert_eq!(panetiere::bulletin::Epoch::from_bytes(&bytes).as_ref(), Ok(&net.epoch));
     assert!(panetiere::bulletin::Epoch::from_bytes(&bytes[..bytes.len() - 1]).is_err());
     let key = panetiere::sig::SigningKey::generate(&mut stream("foreign", 0));
-    let foreign = LaneIdentity::new(NodeId(1), key, &net.epoch).map(|_| ()).unwrap_err();
+    let foreign =
+        LaneIdentity::new(NodeId(1), key, &net.epoch, MemoryAnswers::fresh()).map(|_| ()).unwrap_err();
     let refused = panetiere::bulletin::EpochError::ForeignLaneKey { lane: NodeId(1), epoch: EpochId(0) };
     assert_eq!(foreign, refused);
     // Two lanes with one key are one lane.

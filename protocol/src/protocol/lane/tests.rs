@@ -7,7 +7,7 @@ use crate::ids::{DeploymentId, EpochId, ServerId};
 use crate::kahe::Plaintext;
 use crate::pke;
 use crate::plaintext::PlainPoly;
-use crate::protocol::{Deployment, Dimensions, LaneShape, RsClientRound, run_client_round_rs};
+use crate::protocol::{Deployment, Dimensions, LaneShape, MemoryAnswers, RsClientRound, run_client_round_rs};
 use chipmunk::params::P300;
 use chipmunk::ring::backend;
 use rand_chacha::ChaCha20Rng;
@@ -55,7 +55,7 @@ fn net() -> Net {
     };
     let clients = (0..3).map(client).collect();
     let key = lanes.into_iter().nth(1).unwrap();
-    let identity = Arc::new(LaneIdentity::new(NodeId(1), key, &epoch).unwrap());
+    let identity = Arc::new(LaneIdentity::new(NodeId(1), key, &epoch, MemoryAnswers::fresh()).unwrap());
     Net { params, session, identity, clients }
 }
 
