@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod local;
 pub mod release;
+pub mod role;
 pub mod round;
 pub mod seed;
 pub mod state;

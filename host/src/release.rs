@@ -7,9 +7,7 @@
 
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, PostsDigest, SessionId, SetDigest};
-use std::ops::RangeInclusive;
 use tlog::checkpoint::{Origin, TreeHead};
-use tlog::merkle::{MerkleError, verify_inclusion};
 use tlog::quorum::QuorumError;
 
 #[cfg(test)]
@@ -19,15 +17,13 @@ pub(crate) mod scene;
 #[cfg(test)]
 mod tests;
 
-/// A leaf of the log and its way to the closing checkpoint's root. Not verified: [`decide`] does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A leaf that this server has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedLeaf {
     /// Its number in the log, from 0.
     pub index: u64,
     /// RFC 6962 hash of its bytes.
     pub hash: [u8; 32],
-    /// Inclusion path under the closing checkpoint.
-    pub path: Vec<[u8; 32]>,
 }
 
 /// A set of clients with their posts.
@@ -44,8 +40,6 @@ pub struct SummedSet {
 /// What this server has derived from the leaves it read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derived {
-    /// Leaves that were fetched and hashed to the closing checkpoint, first and last one included.
-    pub read: RangeInclusive<u64>,
     /// Number of the first close of this session among them, by the rule of the set.
     pub first_close: Option<u64>,
     /// The set between open and close, and the posts that count.
@@ -87,6 +81,9 @@ pub struct Closing<'a> {
     pub origin: &'a Origin,
     /// Head of the closing checkpoint: what [`tlog::quorum::Quorum::open`] said of its note.
     pub checkpoint: Result<TreeHead, QuorumError>,
+    /// The head that this server computed itself, at the size of the checkpoint, from all leaves from the first. None if it
+    /// has not read as far, or too long ago to tell. With it no inclusion needs a proof.
+    pub read: Option<TreeHead>,
     /// Whether this server holds two checkpoints that the log signed and that contradict each other.
     pub split_view: bool,
     /// The leaf that opened the session.
@@ -101,24 +98,6 @@ pub struct Closing<'a> {
     pub limits: Limits,
     /// What the guard says.
     pub record: Record,
-}
-
-/// One of the two leaves that bound a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// The leaf that opened it.
-    Open,
-    /// The leaf that closed it.
-    Close,
-}
-
-impl std::fmt::Display for Bound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Open => "opening",
-            Self::Close => "closing",
-        })
-    }
 }
 
 /// Why a sum is not released.
@@ -174,22 +153,15 @@ pub enum Refusal {
         /// The first one.
         first: Option<u64>,
     },
-    /// A bounding leaf is not under the closing checkpoint.
-    #[error("the {bound} leaf is not under the closing checkpoint")]
-    NotIncluded {
-        /// Which one.
-        bound: Bound,
-        /// What is wrong with its path.
-        #[source]
-        source: MerkleError,
-    },
-    /// The opening leaf does not stand before the closing one.
-    #[error("the session opens at leaf {open} and closes at leaf {close}")]
+    /// The opening leaf does not stand before the closing one, or that one not under the checkpoint.
+    #[error("the session opens at leaf {open} and closes at leaf {close} of {size}")]
     Order {
         /// The opening leaf.
         open: u64,
         /// The closing leaf.
         close: u64,
+        /// Leaves of the checkpoint.
+        size: u64,
     },
     /// The session was answered with another sum. A second one would reveal the difference.
     #[error("answered over {answered:?}, not to be answered over {asked:?}")]
@@ -226,17 +198,13 @@ pub enum Refusal {
     /// The log has shown two histories.
     #[error("the log has signed two histories")]
     SplitView,
-    /// Not every leaf of the session was read.
-    #[error("leaves {first} to {last} were read, {open} to {close} are needed")]
+    /// The checkpoint is not over the leaves that this server has read: it has not read as far, or was shown others.
+    #[error("the closing checkpoint is of {} leaves, and this server has not read those", .checkpoint.size)]
     Unread {
-        /// First leaf read.
-        first: u64,
-        /// Last leaf read.
-        last: u64,
-        /// The opening leaf.
-        open: u64,
-        /// The closing leaf.
-        close: u64,
+        /// The checkpoint.
+        checkpoint: TreeHead,
+        /// What was read at its size.
+        read: Option<TreeHead>,
     },
     /// A client's opening is not here or not verified.
     #[error("the opening of client {client} is not verified")]
@@ -256,7 +224,6 @@ impl Fault for Refusal {
             Self::GuardBehind { .. } => "release_guard_behind",
             Self::NotAdmitted { .. } => "release_not_admitted",
             Self::NotFirstClose { .. } => "release_not_first_close",
-            Self::NotIncluded { .. } => "release_not_included",
             Self::Order { .. } => "release_order",
             Self::OtherAnswer { .. } => "release_other_answer",
             Self::OtherSession { .. } => "release_other_session",
@@ -324,7 +291,7 @@ impl Release {
 /// the [`Release`] down durably; step 6 is to sum, sign and publish.
 ///
 /// # Errors
-/// The first step that fails. (1) `SplitView`, `Checkpoint`. (2) `NotIncluded`, `Order`, `OtherSession`. (3) `Unread`,
+/// The first step that fails. (1) `SplitView`, `Checkpoint`. (2) `Unread`, `Order`, `OtherSession`. (3)
 /// `NotFirstClose`, `OtherSet`. (4) `BelowFloor`, `AboveMax`, `BelowPlatforms`, `NotAdmitted`, `Unverified`. (5)
 /// `GuardBehind`, `OtherAnswer`.
 pub fn decide(closing: &Closing<'_>) -> Result<Release, Refusal> {
@@ -334,23 +301,18 @@ pub fn decide(closing: &Closing<'_>) -> Result<Release, Refusal> {
         return Err(Refusal::SplitView);
     }
     let head = closing.checkpoint.clone().map_err(Refusal::Checkpoint)?;
-    // 2. The session is the one that was opened there and closed there.
-    for (bound, leaf) in [(Bound::Open, open), (Bound::Close, close)] {
-        verify_inclusion(&head.root, &leaf.hash, leaf.index, head.size, &leaf.path)
-            .map_err(|source| Refusal::NotIncluded { bound, source })?;
+    // 2. The checkpoint is over the very leaves that were read, and the session is the one that was opened and closed there.
+    if closing.read != Some(head) {
+        return Err(Refusal::Unread { checkpoint: head, read: closing.read });
     }
-    if open.index >= close.index {
-        return Err(Refusal::Order { open: open.index, close: close.index });
+    if !(open.index < close.index && close.index < head.size) {
+        return Err(Refusal::Order { open: open.index, close: close.index, size: head.size });
     }
     let opened = SessionId::derive(origin.as_str(), open.index, &open.hash);
     if opened != *session {
         return Err(Refusal::OtherSession { open: open.index, opened, session: *session });
     }
     // 3. The set follows from the leaves.
-    if !derived.read.contains(&open.index) || !derived.read.contains(&close.index) {
-        let (first, last) = (*derived.read.start(), *derived.read.end());
-        return Err(Refusal::Unread { first, last, open: open.index, close: close.index });
-    }
     if derived.first_close != Some(close.index) {
         return Err(Refusal::NotFirstClose { close: close.index, first: derived.first_close });
     }

@@ -146,6 +146,11 @@ impl Follower {
         TreeHead { size: self.size(), root: self.edge.root() }
     }
 
+    /// The head at a size that was read, if it was that of a checkpoint or [`mark`](Self::mark)ed, and not too long ago.
+    pub fn head_at(&self, size: u64) -> Option<TreeHead> {
+        self.heads.get(&size).map(|root| TreeHead { size, root: *root })
+    }
+
     /// Whether a head is one that this reader has read: the same root at that size. None if it is ahead, or too far back
     /// to tell.
     pub fn agrees(&self, head: &TreeHead) -> Option<bool> {

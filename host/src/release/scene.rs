@@ -1,10 +1,10 @@
-//! A small log around one session, for tests: real hashes, real paths, and the set by the rule of the log.
+//! A small log around one session, for tests: real hashes and the set by the rule of the log.
 
 use super::{Closing, Derived, Limits, PlacedLeaf, Record, SummedSet};
 use panetiere::ids::SessionId;
 use sha2::{Digest as _, Sha256};
 use tlog::checkpoint::{Origin, TreeHead};
-use tlog::merkle::{inclusion_path, leaf_hash, root};
+use tlog::merkle::{leaf_hash, root};
 use tlog::quorum::QuorumError;
 
 /// A leaf as the session sees it.
@@ -71,8 +71,7 @@ impl History {
     }
 
     fn at(&self, index: usize) -> PlacedLeaf {
-        let path = inclusion_path(&self.hashes, index);
-        PlacedLeaf { index: u64::try_from(index).unwrap(), hash: self.hashes[index], path }
+        PlacedLeaf { index: u64::try_from(index).unwrap(), hash: self.hashes[index] }
     }
 
     fn opened(&self) -> usize {
@@ -112,12 +111,12 @@ impl History {
             session: self.session(),
             origin,
             checkpoint,
+            read: Some(self.head()),
             split_view: false,
             open: self.at(self.opened()),
             close: self.at(close),
             stated: (set.set, set.clients),
             derived: Derived {
-                read: 0..=self.size() - 1,
                 first_close: self.closes().first().map(|first| u64::try_from(*first).unwrap()),
                 summed: set,
                 platforms: set.clients,

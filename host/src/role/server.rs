@@ -1,7 +1,7 @@
 //! A key server: reads the log, fetches and checks its envelopes, says what it found, and releases its sum once the rule
 //! lets it.
 
-use crate::release::{self, Closing, Limits, Refusal, SummedSet};
+use crate::release::{self, Closing, Derived, Limits, PlacedLeaf, Refusal, SummedSet};
 use crate::round::conductor::Millis;
 use crate::state::{ImportError, Published, ReleaseGuard, StateError};
 use panetiere::bulletin::{Answer, Checked, Envelope};
@@ -155,6 +155,8 @@ pub struct Server {
     own: Vec<Published>,
     /// Up to where they were.
     imported: Option<TreeHead>,
+    /// Whether the log has signed two histories before this server's eyes: it releases nothing more.
+    forked: bool,
 }
 
 impl std::fmt::Debug for Server {
@@ -181,7 +183,7 @@ impl Server {
             follower.mark(read.size);
         }
         let (identities, work) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { id, policy, follower, guard, identities, work, own: Vec::new(), imported })
+        Ok(Self { id, policy, follower, guard, identities, work, own: Vec::new(), imported, forked: false })
     }
 
     /// Gives the server its keys of an epoch. Rounds of epochs for which it has none pass it by.
@@ -226,6 +228,7 @@ impl Server {
         {
             return Err(ServerError::OtherLog { read });
         }
+        self.forked |= matches!(applied, Err(FollowError::SplitView { .. }));
         self.note_own(from, &entries[..read.min(entries.len())]);
         let applied: Vec<Applied> = applied.map_err(ServerError::Follow)?;
         let mut orders = Vec::new();
@@ -253,7 +256,9 @@ impl Server {
                 }
                 Ok(Leaf::Checked(unread)) => {
                     let Some(session) = record.session(&unread.context.session) else { continue };
-                    let Ok(checked) = Checked::from_bytes_with(session.params(), &unread.bytes) else { continue };
+                    let Ok(checked) = Checked::from_bytes_with(session.params(), &unread.bytes) else {
+                        continue;
+                    };
                     let epoch = record.epoch_of(session.epoch());
                     let key = epoch.and_then(|epoch| epoch.plan().document.server(self.id));
                     if checked.server() == self.id
@@ -276,12 +281,7 @@ impl Server {
         Ok(())
     }
 
-    fn follow_up(
-        &mut self,
-        now: Millis,
-        event: &Event,
-        orders: &mut Vec<Order>,
-    ) -> Result<(), ServerError> {
+    fn follow_up(&mut self, now: Millis, event: &Event, orders: &mut Vec<Order>) -> Result<(), ServerError> {
         let record = self.follower.record();
         match *event {
             Event::RoundOpened { round, session } => {
@@ -462,7 +462,9 @@ impl Server {
         let epoch = record.epoch_of(session.epoch()).expect("its rounds are under way");
         let quorum = record.quorum(epoch).expect("checked when the epoch began");
         let checkpoint = quorum.open(note).map(|cosigned| cosigned.checkpoint.head());
-        let read = checkpoint.as_ref().ok().and_then(|head| self.follower.agrees(head));
+        let size = checkpoint.as_ref().map(|head| head.size);
+        let read = size.ok().and_then(|size| self.follower.head_at(size));
+        let limits = self.limits(session);
         let work = self.work.get_mut(&round).expect("its work is under way");
         let members = closed.set.clients();
         let admitted = |client: &&ClientId| {
@@ -474,15 +476,21 @@ impl Server {
         };
         let closing = Closing {
             session: *session.id(),
+            origin: &record.anchor().origin,
             checkpoint,
             read,
-            open: session.opened_at(),
-            close: closed.at,
-            summed: SummedSet { set: closed.set.digest(), posts: closed.posts, clients: closed.set.count() },
-            platforms: closed.set.count(),
-            not_admitted: members.iter().find(|client| !admitted(client)).copied(),
-            not_verified: members.iter().find(|client| !verified(client)).copied(),
-            limits: self.limits(session),
+            split_view: self.forked,
+            open: PlacedLeaf { index: session.opened_at(), hash: *session.opened_hash() },
+            close: PlacedLeaf { index: closed.at, hash: closed.hash },
+            stated: (closed.set.digest(), closed.set.count()),
+            derived: Derived {
+                first_close: Some(closed.at),
+                summed: summed(closed),
+                platforms: closed.set.count(),
+                not_admitted: members.iter().find(|client| !admitted(client)).copied(),
+                not_verified: members.iter().find(|client| !verified(client)).copied(),
+            },
+            limits,
             record: self.guard.record(*session.id()).map_err(ServerError::State)?,
         };
         let released = release::decide(&closing)?;

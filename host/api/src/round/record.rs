@@ -353,7 +353,7 @@ impl Record {
             Leaf::RoundClose(close) => {
                 let (session, epoch) = self.at(&close.session)?;
                 let round = session.round();
-                session.close(epoch, &close, at).map(|()| Event::RoundClosed { round })
+                session.close(epoch, &close, (at, leaf_hash(entry))).map(|()| Event::RoundClosed { round })
             }
             Leaf::RoundOpen(open) => self.open(open, entry),
             Leaf::ServerSum(sum) => {
@@ -476,10 +476,11 @@ impl Record {
             return Err(Void::OtherContext { what: "digest of the public parameters" });
         }
         latest.open()?;
-        let session = SessionId::derive(self.anchor.origin.as_str(), self.size, &leaf_hash(entry));
+        let hash = leaf_hash(entry);
+        let session = SessionId::derive(self.anchor.origin.as_str(), self.size, &hash);
         self.next_round = RoundId(found.0 + 1);
         self.rounds.insert(found, session);
-        self.sessions.insert(session, Session::new(session, open, self.size, params));
+        self.sessions.insert(session, Session::new(session, open, (self.size, hash), params));
         if self.rounds.len() > RECENT_ROUNDS
             && let Some((_, oldest)) = self.rounds.pop_first()
         {

@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub struct Closed {
     /// Where the close stands in the log.
     pub at: u64,
+    /// RFC 6962 hash of that leaf.
+    pub hash: [u8; 32],
     /// The set.
     pub set: CanonicalSet,
     /// Digest of the posts in it, by the roots of their key shares: what servers' sums name.
@@ -92,7 +94,7 @@ pub struct Derived {
 pub struct Session {
     id: SessionId,
     open: RoundOpen,
-    opened_at: u64,
+    opened: (u64, [u8; 32]),
     params: Arc<ProtocolParams>,
     phase: Phase,
     posts: BTreeMap<ClientId, (VerifyingKey, VerifiedPost)>,
@@ -109,11 +111,16 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) const fn new(id: SessionId, open: RoundOpen, at: u64, params: Arc<ProtocolParams>) -> Self {
+    pub(super) const fn new(
+        id: SessionId,
+        open: RoundOpen,
+        opened: (u64, [u8; 32]),
+        params: Arc<ProtocolParams>,
+    ) -> Self {
         Self {
             id,
             open,
-            opened_at: at,
+            opened,
             params,
             phase: Phase::Collecting,
             posts: BTreeMap::new(),
@@ -157,7 +164,12 @@ impl Session {
 
     /// Where that leaf stands in the log.
     pub const fn opened_at(&self) -> u64 {
-        self.opened_at
+        self.opened.0
+    }
+
+    /// RFC 6962 hash of that leaf.
+    pub const fn opened_hash(&self) -> &[u8; 32] {
+        &self.opened.1
     }
 
     /// The parameters.
@@ -313,7 +325,7 @@ impl Session {
         };
         let posts = roots(&|post| Some(*post.root())).expect("every post has a root");
         let lane_posts = roots(&|post| post.share_root().copied());
-        Ok((Closed { at: 0, set, posts, lane_posts }, out))
+        Ok((Closed { at: 0, hash: [0; 32], set, posts, lane_posts }, out))
     }
 
     const fn expect(&self, holds: bool, expected: &'static str) -> Result<(), Void> {
@@ -413,7 +425,12 @@ impl Session {
         self.expelled.insert(client, evidence);
     }
 
-    pub(super) fn close(&mut self, epoch: &EpochState, close: &RoundClose, at: u64) -> Result<(), Void> {
+    pub(super) fn close(
+        &mut self,
+        epoch: &EpochState,
+        close: &RoundClose,
+        (at, hash): (u64, [u8; 32]),
+    ) -> Result<(), Void> {
         let (closed, out) = self.may_close(epoch)?;
         let (expected, expected_posts, expected_clients) =
             (closed.set.digest(), closed.posts, closed.set.count());
@@ -428,7 +445,7 @@ impl Session {
                 found_posts,
             });
         }
-        self.phase = Phase::Closed(Closed { at, ..closed });
+        self.phase = Phase::Closed(Closed { at, hash, ..closed });
         self.out = out;
         Ok(())
     }
