@@ -11,6 +11,7 @@ use chipmunk::params::P300;
 use chipmunk::ring::backend;
 use panetiere::bulletin::{CanonicalSet, Complaint, Envelope, VerifiedPost, posts_digest};
 use panetiere::channel::Encoding;
+use panetiere::fault::Fault as _;
 use panetiere::ids::{ClientId, ServerId};
 use panetiere::pke::PrivateKey;
 use panetiere::protocol::{ServerIdentity, ServerRound, ServerRoundError, run_client_round};

@@ -5,7 +5,7 @@ use super::*;
 use crate::release::scene::{History, Leaf};
 use crate::store::disk::LocalDisk;
 use crate::store::disk::memory::MemoryDisk;
-use panetiere::fault::Retry;
+use panetiere::fault::{Fault as _, Retry};
 use panetiere::protocol::AnswerLogError;
 use std::thread;
 
