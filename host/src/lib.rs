@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod local;
 pub mod release;
+pub mod round;
 pub mod seed;
 pub mod state;
 pub mod store;
