@@ -1,5 +1,7 @@
 //! `panetiere log` as an operator meets it: on a bulletin's directory, running or not, and on a mirror's.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use panetiere_host::store::disk::LocalDisk;
 use panetiere_host::store::{BlobName, BlobStore as _, Class, Options, Sequencer, Store, Submission};
 use serde_json::Value;
@@ -25,7 +27,10 @@ fn store(directory: &Path) -> (Store, Sequencer) {
     writer.write(b"a body").unwrap();
     let blobs = vec![writer.finish().unwrap()];
     let mut batch: Vec<_> = (0..260)
-        .map(|number| Submission { leaf: Some(format!("entry {number}").into_bytes()), ..Submission::default() })
+        .map(|number| Submission {
+            leaf: Some(format!("entry {number}").into_bytes()),
+            ..Submission::default()
+        })
         .collect();
     batch[0].blobs = blobs;
     sequencer.tick(1, &batch).unwrap();
@@ -71,7 +76,10 @@ fn a_bulletin_is_checked_whole_and_left_as_it_is() {
     let before = bytes(path);
     let (code, report) = fsck(path, &[]);
     assert_eq!(code, Some(0), "{report}");
-    assert_eq!((&report["published"], &report["stored"], &report["bodies"]), (&260.into(), &260.into(), &1.into()));
+    assert_eq!(
+        (&report["published"], &report["stored"], &report["bodies"]),
+        (&260.into(), &260.into(), &1.into())
+    );
     assert_eq!(report["key"], key().verifier().to_string());
     let output = panetiere(&["log", "fsck"], path);
     assert!(text(&output).ends_with("\nok\n"), "{}", text(&output));
@@ -88,7 +96,10 @@ fn a_bulletin_is_checked_whole_and_left_as_it_is() {
     let output = panetiere(&["log", "fsck"], path);
     assert_eq!(output.status.code(), Some(3));
     let text = text(&output);
-    assert!(text.contains("FAULT       log/tile/0/000: ") && text.contains("rounds/1/posts-0000.seg at 0"), "{text}");
+    assert!(
+        text.contains("FAULT       log/tile/0/000: ") && text.contains("rounds/1/posts-0000.seg at 0"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -179,7 +190,8 @@ fn what_is_no_log_is_a_usage_error() {
 #[test]
 fn help_has_examples() {
     for (command, example) in [("fsck", "--key"), ("tail", "-n 100"), ("prove", "tlog-proof")] {
-        let output = Command::new(env!("CARGO_BIN_EXE_panetiere")).args(["log", command, "--help"]).output().unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_panetiere")).args(["log", command, "--help"]).output().unwrap();
         let help = text(&output);
         assert!(help.contains("Example") && help.contains(&format!("panetiere log {command} ")), "{help}");
         assert!(help.contains(example), "{help}");
