@@ -31,7 +31,8 @@ ENCODINGS = ("sketch", "peeling", "slots")
 # The lies that each mode has: whose, and what.
 LIES = {
     "direct": ("server:wrong-sum", "client:bad-opening", "client:bad-ciphertext"),
-    "aggregated": ("server:wrong-sum", "client:bad-opening", "client:bad-ciphertext", "aggregator:wrong-sum", "aggregator:wrong-root"),
+    "aggregated": ("server:wrong-sum", "client:bad-opening", "client:bad-ciphertext", "aggregator:wrong-sum", "aggregator:wrong-root",
+                   "aggregator:shifted-sum"),
     "erasure": ("server:wrong-sum", "client:bad-opening", "lane:wrong-sum", "lane:down", "client:bad-share", "client:non-codeword"),
 }
 

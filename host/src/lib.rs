@@ -2,5 +2,6 @@
 
 pub mod cli;
 pub mod local;
+pub mod round;
 pub mod seed;
 pub mod store;

@@ -176,10 +176,6 @@ digest_id! {
     EnvelopeRoot
 }
 digest_id! {
-    /// RFC 6962 leaf hash of one envelope: server, encapsulation key, sealed bytes.
-    EnvelopeDigest
-}
-digest_id! {
     /// BLAKE3 digest of a packed ciphertext.
     CiphertextDigest
 }
@@ -239,7 +235,6 @@ from_digest!(
     PostsDigest,
     StatementDigest,
     RootDigest,
-    EnvelopeDigest,
     EnvelopeRoot,
     CiphertextDigest,
     EnvelopeKeyDigest

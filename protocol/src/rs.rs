@@ -223,6 +223,78 @@ impl RsParams {
         Ok(blocks.into_iter().chain(parity).collect())
     }
 
+    /// Hands over the polynomials of a systematic share in turn, both limbs of each, read out of the packed ciphertext:
+    /// what is done with one is done while it is in the cache.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode), for this share only.
+    pub(crate) fn each_poly(
+        &self,
+        ciphertext: &[u8],
+        lane: NodeId,
+        mut take: impl FnMut([&[u32]; LIMBS]),
+    ) -> Result<(), RsError> {
+        self.check_len(ciphertext, self.polys)?;
+        let (first, len) = (usize::from(lane.0) * self.block, self.lattice.wire_poly_len());
+        let mut words = [0; LIMBS * N];
+        for poly in first..first + self.block {
+            match ciphertext.get(poly * len..(poly + 1) * len) {
+                Some(packed) => self
+                    .unpack_into(packed, &mut words)
+                    .map_err(|(limb, source)| RsError::Malformed { poly, limb, source })?,
+                // The last block is padded with zeros.
+                None => words.fill(0),
+            }
+            let (first, second) = words.split_at(N);
+            take([first, second]);
+        }
+        Ok(())
+    }
+
+    /// The parity shares of a packed ciphertext, those of the lanes from k on; no other share is made.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    pub(crate) fn encode_parity(&self, ciphertext: &[u8]) -> Result<Vec<Share>, RsError> {
+        self.check_len(ciphertext, self.polys)?;
+        let (rows, kernels) = (self.parity(), self.lattice.kernels());
+        let factors: Vec<_> = rows.iter().map(filled).collect();
+        let (needed, width) = (usize::from(self.needed), self.lattice.wire.limb_width());
+        let len = packed_len(width);
+        // Limb by limb through the block: that of every systematic share, then the same of every parity share.
+        let limb = |words: &mut Vec<u32>, at: usize| {
+            words.resize(needed * N, 0);
+            for (lane, words) in words.chunks_exact_mut(N).enumerate() {
+                let place = lane * self.block * LIMBS + at;
+                let Some(packed) = ciphertext.get(place * len..(place + 1) * len) else {
+                    words.fill(0);
+                    continue;
+                };
+                let max = self.lattice.wire.primes()[at % LIMBS].q() - 1;
+                if (kernels.unpack)(width, packed, words) > max {
+                    let source = PackError::OutOfRange { max };
+                    return Err(RsError::Malformed { poly: place / LIMBS, limb: place % LIMBS, source });
+                }
+            }
+            let combined = factors.iter().map(|row| {
+                let terms = row[at % LIMBS].iter().zip(words.chunks_exact(N));
+                let terms: Vec<[&[u32]; 2]> =
+                    terms.map(|(factor, words)| [factor.as_slice(), words]).collect();
+                let mut out = vec![0; N];
+                (kernels.dot)(&self.lattice.wire.primes()[at % LIMBS], &terms, &mut out);
+                out
+            });
+            Ok(combined.collect::<Vec<_>>())
+        };
+        let limbs: Vec<Result<_, RsError>> =
+            (0..self.block * LIMBS).into_par_iter().map_init(Vec::new, limb).collect();
+        let mut shares: Vec<_> = rows.iter().map(|_| Vec::with_capacity(self.block * LIMBS * N)).collect();
+        for limb in limbs {
+            shares.iter_mut().zip(limb?).for_each(|(share, limb)| share.extend_from_slice(&limb));
+        }
+        Ok(shares.into_iter().map(Share).collect())
+    }
+
     /// The packed form of a share: its polynomials as a packed ciphertext has them.
     pub fn pack(&self, share: &Share, out: &mut Vec<u8>) {
         let width = self.lattice.wire.limb_width();
@@ -232,10 +304,10 @@ impl RsParams {
         limbs.for_each(|(limb, out)| (self.lattice.kernels().pack)(width, limb, out));
     }
 
-    /// Appends the packed share of a lane. That of a systematic lane is cut out of the packed ciphertext.
-    pub(crate) fn pack_lane(&self, ciphertext: &[u8], lane: NodeId, share: &Share, out: &mut Vec<u8>) {
-        if lane.0 >= self.needed {
-            return self.pack(share, out);
+    /// Appends the packed share of a lane, cut out of the packed ciphertext or one of the parity shares.
+    pub(crate) fn pack_lane(&self, ciphertext: &[u8], lane: NodeId, parity: &[Share], out: &mut Vec<u8>) {
+        if let Some(parity) = lane.0.checked_sub(self.needed).and_then(|at| parity.get(usize::from(at))) {
+            return self.pack(parity, out);
         }
         let (start, len) = (usize::from(lane.0) * self.share_len(), self.share_len());
         let end = out.len() + len;
@@ -399,8 +471,7 @@ impl RsParams {
     /// The combination of shares by a row of factors.
     fn combine(&self, row: &Row, shares: &[&Share]) -> Share {
         let kernels = self.lattice.kernels();
-        // Each factor in every slot, so that one pass makes the whole inner product.
-        let factors = row.each_ref().map(|row| row.iter().map(|&factor| [factor; N]).collect::<Vec<_>>());
+        let factors = filled(row);
         let mut out = vec![0; self.block * LIMBS * N];
         out.par_chunks_exact_mut(N).enumerate().for_each(|(at, out)| {
             let factors = factors[at % LIMBS].iter().zip(shares);
@@ -410,6 +481,11 @@ impl RsParams {
         });
         Share(out)
     }
+}
+
+/// Each factor in every slot, so that one pass makes the whole inner product.
+fn filled(row: &Row) -> [Vec<[u32; N]>; LIMBS] {
+    row.each_ref().map(|row| row.iter().map(|&factor| [factor; N]).collect())
 }
 
 #[cfg(test)]

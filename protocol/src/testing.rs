@@ -495,7 +495,7 @@ impl Round<'_> {
         set: &CanonicalSet,
         groups: &[GroupSum],
         sums: &[ServerBulletinEntry],
-        audit: Audit,
+        audit: Audit<'_>,
     ) -> Result<RecoveredAggregated, NotRecovered> {
         let (net, policy, posts) = (self.net, self.policy(set), &mut self.posts());
         recover_aggregated(&net.params, &self.session, &net.epoch, &policy, posts, groups, sums, audit)

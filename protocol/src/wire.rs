@@ -228,6 +228,32 @@ pub enum ObjectType {
     CanonicalSet = 0x0302,
     /// What convicts one party, with everything that it takes to check it.
     Evidence = 0x0401,
+    /// A log leaf: a client is admitted, with its key.
+    Admission = 0x0501,
+    /// A log leaf: a round starts; the session id is a hash of this leaf and its place.
+    RoundOpen = 0x0502,
+    /// A log leaf: a round's set is settled by what stands before.
+    RoundClose = 0x0503,
+    /// A log leaf: a round ends without a result.
+    RoundAbort = 0x0504,
+    /// A log leaf: one server's signed claim, the digest of its sum in place of the sum.
+    ServerSumLeaf = 0x0505,
+    /// A log leaf: one lane's signed claim, the digest of its sum in place of the sum.
+    LaneSumLeaf = 0x0506,
+    /// A log leaf: one aggregator's signed claim, the digest of its sum in place of the sum.
+    GroupSumLeaf = 0x0507,
+    /// A log leaf: what the recipient made of a round.
+    Result = 0x0508,
+    /// A log leaf: a party's key is replaced by another.
+    KeyRotation = 0x0509,
+    /// A log leaf: an admission is taken back.
+    Revocation = 0x050a,
+    /// A log leaf: an epoch's document and the terms of its rounds.
+    EpochLeaf = 0x050b,
+    /// A log leaf: a round takes no more posts; its servers check what they were sent.
+    PostsEnd = 0x050c,
+    /// A log leaf: evidence takes a client out of a round.
+    Expulsion = 0x050d,
 }
 
 impl ObjectType {

@@ -13,21 +13,22 @@
 use allocation_counter::measure;
 use chipmunk::ring::pack::PackError;
 use panetiere::bulletin::{
-    Answer, CanonicalSet, Checked, ClientBulletinEntry, Complaint, Envelope, Epoch, GroupSum,
-    LaneBulletinEntry, LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry, ServerBulletinEntry,
-    SignedGroupClaim, SignedLaneClaim, SignedPost, StatementContext,
+    Answer, CanonicalSet, Checked, ClientBulletinEntry, Envelope, Epoch, GroupSum, LaneBulletinEntry,
+    LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry, ServerBulletinEntry, SignedGroupClaim,
+    SignedLaneClaim, SignedPost, SignedSumClaim, StatementContext,
 };
+use panetiere::channel::{ChannelParams, Encoding};
 use panetiere::codec::slots::Reservation;
 use panetiere::cs::{AggregatedOpening, Commitment, FreshOpening, SummedLayout};
 use panetiere::evidence::Evidence;
 use panetiere::ids::{
-    AggregatorId, CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeDigest, EnvelopeKeyDigest,
-    EnvelopeRoot, EpochDigest, EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId,
-    SetDigest, StatementDigest,
+    AggregatorId, CiphertextDigest, ClientId, CrsDigest, DeploymentId, EnvelopeKeyDigest, EnvelopeRoot,
+    EpochDigest, EpochId, NodeId, PostsDigest, RootDigest, ScheduleDigest, ServerId, SessionId, SetDigest,
+    StatementDigest,
 };
 use panetiere::pke::PublicKey;
 use panetiere::protocol::{
-    ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound, SumPart,
+    ClientRound, LaneCode, LaneIdentity, LaneRound, ProtocolParams, RsClientRound, SumPart, Terms,
 };
 use panetiere::share_commitment::{AggregatedShare, ShareCommitment, SharePath};
 use panetiere::sig::{Signature, VerifyingKey};
@@ -69,10 +70,7 @@ fn context() -> StatementContext {
 /// What a server says that complains about the first so many clients.
 fn a_checked(server: u16, about: u32) -> Vec<u8> {
     let round = NET.open(0);
-    let complaint = |client| {
-        let envelope = &round.client(client).envelopes[usize::from(server)];
-        (client, Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
-    };
+    let complaint = |client| (client, round.client(client).post.head.signed.claim().digest());
     let complaints: BTreeMap<_, _> = (0..about).map(ClientId).map(complaint).collect();
     let key = NET.server(ServerId(server)).signing_key();
     Checked::sign(context(), ServerId(server), complaints, key).to_bytes()
@@ -257,13 +255,10 @@ wire_types! {
         AggregatorId::from_bytes, AggregatorId::to_bytes;
     statement_digest: StatementDigest, refuses: false, of_each_digest(),
         StatementDigest::from_bytes, StatementDigest::to_bytes;
-    envelope_digest: EnvelopeDigest, refuses: false, of_each_digest(),
-        EnvelopeDigest::from_bytes, EnvelopeDigest::to_bytes;
     statement_context: StatementContext, refuses: false, vec![context().to_bytes()],
         StatementContext::from_bytes, StatementContext::to_bytes;
     group_sum: GroupSum, refuses: true, GROUPS.iter().map(|sum| sum.to_bytes(&AGGREGATED.params)).collect(),
         |bytes| GroupSum::from_bytes_with(&*AGGREGATED.params, bytes), |sum| sum.to_bytes(&AGGREGATED.params);
-    // Server 0 has two hashes in its path, server 2 has one.
     checked: Checked, refuses: true, vec![a_checked(0, 0), a_checked(0, 2), a_checked(2, 1)],
         |bytes| Checked::from_bytes_with(params(), bytes), Checked::to_bytes;
     answer: Answer, refuses: true, vec![an_answer()],
@@ -302,6 +297,7 @@ wire_types! {
     epoch: Epoch, refuses: true,
         vec![NET.epoch.to_bytes(), LANES.epoch.to_bytes(), AGGREGATED.epoch.to_bytes()],
         Epoch::from_bytes, Epoch::to_bytes;
+    terms: Terms, refuses: true, some_terms(), Terms::from_bytes, Terms::to_bytes;
     canonical_set: CanonicalSet, refuses: true,
         [vec![5], vec![0, 1, u32::MAX], (0..300).collect()]
             .map(|ids| CanonicalSet::new(ids.into_iter().map(ClientId)).unwrap().to_bytes()).into(),
@@ -336,6 +332,9 @@ wire_types! {
     signed_group_claim: SignedGroupClaim, refuses: true,
         GROUPS.iter().map(|sum| sum.signed().to_bytes()).collect(),
         SignedGroupClaim::from_bytes, SignedGroupClaim::to_bytes;
+    signed_sum_claim: SignedSumClaim, refuses: true,
+        [0, 2].map(|at: usize| SUMS[at].signed().to_bytes()).into(),
+        SignedSumClaim::from_bytes, SignedSumClaim::to_bytes;
     signed_lane_claim: SignedLaneClaim, refuses: true,
         [0, 5].map(|at: usize| LANE_SUMS[at].signed().to_bytes()).into(),
         SignedLaneClaim::from_bytes, SignedLaneClaim::to_bytes;
@@ -396,6 +395,19 @@ fn charges() -> Vec<Evidence> {
     ]
 }
 
+fn some_terms() -> Vec<Vec<u8>> {
+    let sketch = ChannelParams::for_messages(Encoding::Sketch, 2, 20).unwrap();
+    let slots = ChannelParams::for_messages(Encoding::Slots, 4, 4000).unwrap();
+    let large = deployment(300).servers(3).threshold(2).clients(2).channel(&slots).build();
+    let slots = Terms::of(&large.params, &slots).unwrap();
+    vec![
+        Terms::of(params(), &sketch).unwrap().to_bytes(),
+        Terms::of(lane_params(), &sketch).unwrap().to_bytes(),
+        slots.to_bytes(),
+        slots.of_tickets().unwrap().to_bytes(),
+    ]
+}
+
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     write(&mut out);
@@ -415,8 +427,12 @@ fn an_opening() -> Vec<u8> {
 }
 
 /// Types that are written but never parsed by themselves, and where they are tested.
-const ONLY_WITHIN: &[(&str, &str)] =
-    &[("GroupClaim", "GroupSum"), ("LaneClaim", "LaneBulletinEntry"), ("SumClaim", "ServerBulletinEntry")];
+const ONLY_WITHIN: &[(&str, &str)] = &[
+    ("GroupClaim", "GroupSum"),
+    ("LaneClaim", "LaneBulletinEntry"),
+    ("RoundShape", "Terms"),
+    ("SumClaim", "ServerBulletinEntry"),
+];
 
 /// Names that follow `impl .. for` of a wire trait, inherent `to_bytes`/`from_bytes`, and the ids' macro calls.
 fn wire_types_in(source: &str, found: &mut BTreeSet<String>) {
@@ -498,7 +514,7 @@ fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
     type Parse = fn(&[u8]) -> Option<DecodeError>;
     let parse_evidence: Parse = |bytes| Evidence::from_bytes(bytes).err();
     let evidence = |len: u32| {
-        let bytes = charges()[2].to_bytes();
+        let bytes = charges()[0].to_bytes();
         let at = 4 + 1 + 13 + NET.epoch.to_bytes().len();
         [&bytes[..at], &len.to_le_bytes(), &bytes[at + 4..at + 300]].concat()
     };
@@ -514,7 +530,7 @@ fn a_declared_count_beyond_the_input_is_refused_before_anything_is_allocated() {
         (parse_group, group(0), "number of members"),
         (parse_group, group(3), "members"),
         (parse_group, group(301), "number of members"),
-        (parse_checked, checked(1), "complaints"),
+        (parse_checked, checked(2), "complaints"),
         (parse_checked, checked(300), "complaints"),
         (parse_checked, checked(u32::MAX), "number of complaints"),
         (parse_epoch, epoch(3), "servers of the epoch"),

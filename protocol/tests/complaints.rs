@@ -4,10 +4,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use panetiere::bulletin::{Answer, Checked, Complaint, Envelope, SignedPost, StatementContext, VerifiedPost};
+use chipmunk::params::P1000;
+use panetiere::bulletin::{Answer, Checked, Envelope, SignedPost, StatementContext, VerifiedPost};
 use panetiere::cs::FreshOpening;
 use panetiere::fault::{Attribution, Fault};
-use panetiere::ids::{ClientId, EpochDigest, ServerId};
+use panetiere::ids::{ClientId, EpochDigest, ServerId, StatementDigest};
 use panetiere::protocol::{
     AnswerFault, AnswerGuard, CheckedSet, Exclusion, ServerRoundError, Standing, compare_checked, complain,
     set_rule, unseal_opening, verify_answer, verify_checked, verify_complaint,
@@ -38,13 +39,10 @@ fn pair(round: &Round<'_>, server: u16, client: ClientId) -> (VerifiedPost, Enve
     pair.unwrap().clone()
 }
 
-fn complaint(envelope: &Envelope) -> Complaint {
-    Complaint { envelope: envelope.digest(), path: envelope.path.clone() }
-}
-
 /// What `server` signs if it complains about these clients, rightly or not; read back from its bytes.
 fn checked(round: &Round<'_>, server: u16, about: &[ClientId]) -> Checked {
-    let complaints = about.iter().map(|client| (*client, complaint(&pair(round, server, *client).1)));
+    let complaints =
+        about.iter().map(|client| (*client, pair(round, server, *client).0.statement().digest()));
     let key = NET.server(ServerId(server)).signing_key();
     let checked = Checked::sign(context(round), ServerId(server), complaints.collect(), key);
     Checked::from_bytes_with(&*NET.params, &checked.to_bytes()).unwrap()
@@ -102,7 +100,7 @@ fn a_server_complains_about_what_a_client_signed_and_about_nothing_else() {
         let (post, envelope) = pair(&round, 2, CHEAT);
         let identity = NET.server(ServerId(2));
         let right = complain(identity, &NET.params, &post, &envelope).unwrap();
-        assert_eq!(right, complaint(&envelope), "{lie:?}");
+        assert_eq!(right, post.statement().digest(), "{lie:?}");
         // Undelivered is no complaint.
         let mut altered = envelope.clone();
         altered.sealed[3] ^= 1;
@@ -120,7 +118,7 @@ fn a_server_complains_about_what_a_client_signed_and_about_nothing_else() {
 
         // It stands under the client's signature; without an answer the client is out and nobody is named.
         let leaf = checked(&round, 2, &[CHEAT]);
-        assert_eq!(verify_complaint(&NET.params, &leaf, &pair(&round, 0, CHEAT).0), Ok(true));
+        assert_eq!(verify_complaint(&leaf, &pair(&round, 0, CHEAT).0), Ok(true));
         assert_out(&rule(&round, &[leaf], &[]), "complaint_unanswered", Attribution::Nobody);
     }
 }
@@ -256,32 +254,32 @@ fn what_is_no_answer_does_not_exist_and_a_bad_one_counts() {
 fn what_is_no_complaint_does_not_exist() {
     let (round, earlier) = (NET.posted(1), NET.posted(0));
     let (_, mut guard) = round.guarded_client(CHEAT);
-    let signed = |server: u16, key: u16, context: StatementContext, complaint: Complaint| {
+    let signed = |server: u16, key: u16, context: StatementContext, about: StatementDigest| {
         let key = NET.server(ServerId(key)).signing_key();
-        Checked::sign(context, ServerId(server), BTreeMap::from([(CHEAT, complaint)]), key)
+        Checked::sign(context, ServerId(server), BTreeMap::from([(CHEAT, about)]), key)
     };
-    let right = || complaint(&pair(&round, 2, CHEAT).1);
+    let stated = |round: &Round<'_>, client| pair(round, 2, client).0.statement().digest();
+    let right = || stated(&round, CHEAT);
     let here = context(&round);
-    let mut off_path = right();
-    off_path.path[0][5] ^= 1;
+    // What the client has signed besides, for whatever reason: a server that was shown this one complains about it.
+    let second = NET.open(1).lying_client(CHEAT, &ClientLie::SecondStatement);
+    let second = second.post.head.signed.claim().digest();
+    assert_ne!(second, right());
+    let nonsense = StatementDigest::from_bytes(&[7; 32]).unwrap();
     let mut epoch = here;
     epoch.epoch = EpochDigest::from_bytes(&[1; 32]).unwrap();
     let rows = [
-        ("a path that leads nowhere", signed(2, 2, here, off_path), "complaint_not_in_post"),
+        ("a statement that there is not", signed(2, 2, here, nonsense), "complaint_other_statement"),
+        ("another statement of the client", signed(2, 2, here, second), "complaint_other_statement"),
         (
-            "another server's envelope",
-            signed(2, 2, here, complaint(&pair(&round, 3, CHEAT).1)),
-            "complaint_not_in_post",
+            "another client's statement",
+            signed(2, 2, here, stated(&round, ClientId(0))),
+            "complaint_other_statement",
         ),
         (
-            "another client's envelope",
-            signed(2, 2, here, complaint(&pair(&round, 2, ClientId(0)).1)),
-            "complaint_not_in_post",
-        ),
-        (
-            "an earlier session's envelope",
-            signed(2, 2, here, complaint(&pair(&earlier, 2, CHEAT).1)),
-            "complaint_not_in_post",
+            "an earlier session's statement",
+            signed(2, 2, here, stated(&earlier, CHEAT)),
+            "complaint_other_statement",
         ),
         ("an earlier session's leaf", checked(&earlier, 2, &[CHEAT]), "context_session"),
         ("another epoch's leaf", signed(2, 2, epoch, right()), "context_epoch"),
@@ -326,28 +324,55 @@ fn a_server_signs_one_statement_of_its_complaints() {
     assert_eq!(sign(&with), Ok(with.clone()));
     assert_eq!(sign(&with), Ok(with));
     assert_eq!(sign(&without), Err(ServerRoundError::AlreadyChecked { server: ServerId(2) }));
+    let of = |clients| (0..clients).map(|client| (ClientId(client), nobodys(client))).collect();
+    let too_many = identity.sign_checked(&NET.params, &NET.session(2), of(301));
+    assert_eq!(too_many, Err(ServerRoundError::TooManyComplaints { got: 301, max: 300 }));
+    assert_eq!(identity.sign_checked(&NET.params, &NET.session(2), of(300)).unwrap().complaints().len(), 300);
+}
+
+fn nobodys(client: u32) -> StatementDigest {
+    let bytes = [client.to_le_bytes(); 8].concat();
+    StatementDigest::from_bytes(&bytes).unwrap()
+}
+
+#[test]
+fn a_thousand_complaints_fit_an_entry_of_the_log() {
+    let net = deployment(503).servers(2).threshold(2).clients(2).set(&P1000).build();
+    assert_eq!(net.params.max_clients(), 1000);
+    let context = StatementContext::new(&net.params, &net.session(0));
+    let sign = |clients| {
+        let complaints = (0..clients).map(|client| (ClientId(client), nobodys(client))).collect();
+        Checked::sign(context, ServerId(1), complaints, net.server(ServerId(1)).signing_key())
+    };
+    let (all, bytes) = (sign(1000), sign(1000).to_bytes());
+    assert_eq!(bytes.len(), 36_202);
+    assert!(bytes.len() <= tlog::entry::MAX_ENTRY_BYTES);
+    let read = Checked::from_bytes_with(&*net.params, &bytes).unwrap();
+    assert_eq!(read, all);
+    assert_eq!(verify_checked(&net.params, &net.session(0), &net.epoch, &read), Ok(()));
+    let refused = Checked::from_bytes_with(&*net.params, &sign(1001).to_bytes()).unwrap_err();
+    assert_eq!(refused.what, "number of complaints");
 }
 
 #[test]
 fn complaints_work_with_lanes_too() {
-    // Erasure mode: one more hash in every path.
     let net = deployment(501).servers(3).threshold(2).lanes(2, 3).clients(2).build();
     let round = net.open(0);
     let sent = round.rs_client(ClientId(0));
     let key = net.party(ClientId(0)).signing_key.verifying_key();
     let post = sent.post.signed.check(&net.params, &round.session, &key).unwrap();
     let context = StatementContext::new(&net.params, &round.session);
-    for (server, envelope) in (0..).map(ServerId).zip(&sent.envelopes) {
-        let complaints = BTreeMap::from([(ClientId(0), complaint(envelope))]);
+    for server in (0..3).map(ServerId) {
+        let complaints = BTreeMap::from([(ClientId(0), post.statement().digest())]);
         let leaf = Checked::sign(context, server, complaints, net.server(server).signing_key());
         let leaf = Checked::from_bytes_with(&*net.params, &leaf.to_bytes()).unwrap();
         assert_eq!(verify_checked(&net.params, &round.session, &net.epoch, &leaf), Ok(()));
-        assert_eq!(verify_complaint(&net.params, &leaf, &post), Ok(true));
+        assert_eq!(verify_complaint(&leaf, &post), Ok(true));
         let mut other: SignedPost = sent.post.signed.clone();
         std::mem::swap(&mut other, &mut round.rs_client(ClientId(1)).post.signed);
         let key = net.party(ClientId(1)).signing_key.verifying_key();
         let other = other.check(&net.params, &round.session, &key).unwrap();
-        assert_eq!(verify_complaint(&net.params, &leaf, &other), Ok(false), "about another client");
+        assert_eq!(verify_complaint(&leaf, &other), Ok(false), "about another client");
     }
 }
 
@@ -372,7 +397,7 @@ impl Watched {
                 round.inboxes[usize::from(server.0)].iter().find(|(post, _)| post.client() == CHEAT).unwrap();
             let (opening, _) = unseal_opening(identity, &net.params, post, envelope).unwrap();
             openings.push(opening.to_bytes(net.params.cs()).to_vec());
-            let about = BTreeMap::from([(CHEAT, complaint(envelope))]);
+            let about = BTreeMap::from([(CHEAT, post.statement().digest())]);
             let key = identity.signing_key();
             let leaf = |about| Checked::sign(context, server, about, key);
             leaves.push([leaf(BTreeMap::new()), leaf(about)]);

@@ -1,32 +1,24 @@
 //! A server's one statement on the envelopes of a session: it has checked them, and complains about these clients.
+//!
+//! A complaint names a client and the statement it is about, 36 bytes. What the client sealed and where it stands under
+//! the statement would prove nothing about the server: both are public, so whoever lies has them too. The statement is
+//! what has to be told: a client may have signed two, and each server opened what came with the one it was shown.
+//!
+//! So the leaf of a server that complains about everybody fits the log's entries: 36,202 bytes for 1,000 clients.
 
-use super::Mode;
 use super::context::StatementContext;
-use super::envelope::{leaf_is_under, path_len};
-use crate::ids::{ClientId, EnvelopeDigest, EnvelopeRoot, ServerId};
+use crate::ids::{ClientId, ServerId, StatementDigest};
 use crate::protocol::ProtocolParams;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
 use std::collections::BTreeMap;
+use tlog::entry::MAX_ENTRY_BYTES;
 
 const DOMAIN: &str = "panetiere/checked/v1";
 
-/// A complaint about one client: what it sealed to this server does not open, or opens nothing. The path shows that the
-/// client signed the envelope; its bytes are not needed for that.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    /// The envelope.
-    pub envelope: EnvelopeDigest,
-    /// Its RFC 6962 inclusion path under the client's `env_root`.
-    pub path: Vec<[u8; 32]>,
-}
-
-impl Complaint {
-    /// Whether the envelope complained about is that of `server` under a client's `env_root`.
-    pub fn is_under(&self, server: ServerId, root: &EnvelopeRoot, mode: Mode, servers: u16) -> bool {
-        leaf_is_under(&self.envelope, server, &self.path, root, mode, servers)
-    }
-}
+const COMPLAINT_LEN: usize = ClientId::LEN + StatementDigest::LEN;
+/// Without complaints.
+const EMPTY_LEN: usize = HEADER_LEN + StatementContext::LEN + ServerId::LEN + 4 + Signature::LEN;
 
 /// A server's `Checked` leaf: its complaints in one session, by client. Without complaints it says that every envelope
 /// that has arrived is good.
@@ -34,16 +26,20 @@ impl Complaint {
 pub struct Checked {
     context: StatementContext,
     server: ServerId,
-    complaints: BTreeMap<ClientId, Complaint>,
+    complaints: BTreeMap<ClientId, StatementDigest>,
     signature: Signature,
 }
 
 impl Checked {
-    /// Signs a server's complaints. Every path has to be as long as this server's place demands, or nobody can read it.
+    /// Most complaints that fit an entry of the log, 65,535 bytes. No parameter set has rounds of so many clients.
+    pub const MAX_COMPLAINTS: usize = (MAX_ENTRY_BYTES - EMPTY_LEN) / COMPLAINT_LEN;
+
+    /// Signs a server's complaints: what the client it names sealed to this server, with the statement of this digest,
+    /// does not open, or opens nothing. Nobody reads more of them than a round has clients.
     pub fn sign(
         context: StatementContext,
         server: ServerId,
-        complaints: BTreeMap<ClientId, Complaint>,
+        complaints: BTreeMap<ClientId, StatementDigest>,
         key: &SigningKey,
     ) -> Self {
         let signature = key.sign(DOMAIN, &signed_bytes(&context, server, &complaints));
@@ -60,8 +56,8 @@ impl Checked {
         self.server
     }
 
-    /// The complaints, by client.
-    pub const fn complaints(&self) -> &BTreeMap<ClientId, Complaint> {
+    /// The complaints: clients, each with the statement that is complained about.
+    pub const fn complaints(&self) -> &BTreeMap<ClientId, StatementDigest> {
         &self.complaints
     }
 
@@ -83,18 +79,17 @@ impl Checked {
 fn signed_bytes(
     context: &StatementContext,
     server: ServerId,
-    complaints: &BTreeMap<ClientId, Complaint>,
+    complaints: &BTreeMap<ClientId, StatementDigest>,
 ) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(EMPTY_LEN + COMPLAINT_LEN * complaints.len());
     ObjectType::Checked.encode_header(&mut out);
     context.encode(&mut out);
     server.encode(&mut out);
     let count = u32::try_from(complaints.len()).expect("clients of a round fit 32 bits");
     out.extend_from_slice(&count.to_le_bytes());
-    for (client, Complaint { envelope, path }) in complaints {
+    for (client, statement) in complaints {
         client.encode(&mut out);
-        envelope.encode(&mut out);
-        path.iter().for_each(|hash| out.extend_from_slice(hash));
+        statement.encode(&mut out);
     }
     out
 }
@@ -106,10 +101,7 @@ impl Encode for Checked {
     }
 
     fn encoded_len(&self) -> usize {
-        let complaint =
-            |complaint: &Complaint| ClientId::LEN + EnvelopeDigest::LEN + 32 * complaint.path.len();
-        let complaints: usize = self.complaints.values().map(complaint).sum();
-        HEADER_LEN + StatementContext::LEN + ServerId::LEN + 4 + complaints + Signature::LEN
+        EMPTY_LEN + COMPLAINT_LEN * self.complaints.len()
     }
 }
 
@@ -119,26 +111,41 @@ impl DecodeWith<ProtocolParams> for Checked {
         let context = StatementContext::decode(reader)?;
         let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
         let server = ServerId::decode(reader)?;
-        let path = path_len(server, params).map_err(|_| unknown)?;
+        if server.0 >= params.servers() {
+            return Err(unknown);
+        }
         let refused = reader.fault("number of complaints", DecodeErrorKind::OutOfRange);
         let count = reader.u32("number of complaints")?;
         if count > params.max_clients() {
             return Err(refused);
         }
-        let len = ClientId::LEN + EnvelopeDigest::LEN + 32 * path;
-        let need = len * usize::try_from(count).expect("usize has at least 32 bits");
+        let need = COMPLAINT_LEN * usize::try_from(count).expect("usize has at least 32 bits");
         let unsorted = reader.fault("complaints", DecodeErrorKind::NotCanonical);
         let mut complaints = BTreeMap::new();
-        for bytes in reader.take(need, "complaints")?.chunks_exact(len) {
-            let mut bytes = Reader::new(bytes);
-            let (client, envelope) = (ClientId::decode(&mut bytes)?, EnvelopeDigest::decode(&mut bytes)?);
+        for complaint in reader.take(need, "complaints")?.chunks_exact(COMPLAINT_LEN) {
+            let mut complaint = Reader::new(complaint);
+            let client = ClientId::decode(&mut complaint)?;
             if complaints.last_key_value().is_some_and(|(last, _)| *last >= client) {
                 return Err(unsorted);
             }
-            let path = bytes.take(32 * path, "inclusion path")?.as_chunks().0.to_vec();
-            complaints.insert(client, Complaint { envelope, path });
+            complaints.insert(client, StatementDigest::decode(&mut complaint)?);
         }
         let signature = Signature::decode(reader)?;
         Ok(Self { context, server, complaints, signature })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chipmunk::params::{P300, P1000};
+
+    #[test]
+    fn complaints_about_every_client_fit_an_entry() {
+        // 65,535 bytes; type, version, four digests, server, count, signature: 202.
+        assert_eq!(Checked::MAX_COMPLAINTS, (65_535 - 202) / 36);
+        for set in [&P300, &P1000] {
+            assert!(usize::try_from(set.rho_max).unwrap() <= Checked::MAX_COMPLAINTS, "{}", set.name);
+        }
     }
 }

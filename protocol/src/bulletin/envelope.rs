@@ -2,7 +2,7 @@
 
 use super::Mode;
 use super::delivery::{self, Side};
-use crate::ids::{ClientId, EnvelopeDigest, EnvelopeKeyDigest, EnvelopeRoot, ServerId};
+use crate::ids::{ClientId, EnvelopeKeyDigest, EnvelopeRoot, ServerId};
 use crate::merkle;
 use crate::pke;
 use crate::protocol::ProtocolParams;
@@ -35,21 +35,8 @@ fn leaf(server: ServerId, key: &EnvelopeKeyDigest, sealed: &[u8]) -> [u8; 32] {
 ///
 /// # Errors
 /// `IndexOutOfRange` if there is no such server.
-pub(super) fn path_len(server: ServerId, params: &ProtocolParams) -> Result<usize, merkle::MerkleError> {
+fn path_len(server: ServerId, params: &ProtocolParams) -> Result<usize, merkle::MerkleError> {
     delivery::path_len(params.mode(), server.0.into(), params.servers().into())
-}
-
-/// Whether an envelope with this leaf hash is that of `server` under `root`.
-pub(super) fn leaf_is_under(
-    leaf: &EnvelopeDigest,
-    server: ServerId,
-    path: &[[u8; 32]],
-    root: &EnvelopeRoot,
-    mode: Mode,
-    servers: u16,
-) -> bool {
-    let place = (server.0.into(), servers.into());
-    delivery::is_under(root, mode, Side::Envelopes, leaf.as_bytes(), place, path)
 }
 
 /// Addresses sealed openings, in server order, and computes the root over them: what the client signs, unless it
@@ -77,14 +64,11 @@ impl Envelope {
         HEADER_LEN + ClientId::LEN + ServerId::LEN + EnvelopeKeyDigest::LEN + sealed_len + 32 * path_len
     }
 
-    /// The leaf hash under what the client signs: with the path it shows what was sealed to the server, without the bytes.
-    pub fn digest(&self) -> EnvelopeDigest {
-        EnvelopeDigest::from_digest(leaf(self.server, &self.key, &self.sealed))
-    }
-
     /// Whether these bytes are what `root` has for this server, one of `servers`, in a round of this mode.
     pub fn is_under(&self, root: &EnvelopeRoot, mode: Mode, servers: u16) -> bool {
-        leaf_is_under(&self.digest(), self.server, &self.path, root, mode, servers)
+        let leaf = leaf(self.server, &self.key, &self.sealed);
+        let place = (self.server.0.into(), servers.into());
+        delivery::is_under(root, mode, Side::Envelopes, &leaf, place, &self.path)
     }
 }
 

@@ -108,7 +108,7 @@ impl SignedGroupClaim {
     }
 
     /// Whether both are one statement: what is signed, not the signature.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    pub fn says_the_same(&self, other: &Self) -> bool {
         (&self.claim, &self.digests) == (&other.claim, &other.digests)
     }
 
@@ -134,6 +134,7 @@ impl Encode for SignedGroupClaim {
     }
 }
 
+/// Whether the round has such an aggregator and so many clients is not looked at here.
 impl Decode for SignedGroupClaim {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let claim = GroupClaim::read(reader, u32::MAX)?;
@@ -247,5 +248,30 @@ impl DecodeWith<ProtocolParams> for GroupSum {
         let signature = Signature::decode(reader)?;
         let digests = (root.digest(lattice), ciphertext_digest(&ciphertext));
         Ok(Self { signed: SignedGroupClaim { claim, digests, signature }, root, ciphertext })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chipmunk::params::{P300, P1000};
+    use tlog::entry::MAX_ENTRY_BYTES;
+
+    #[test]
+    fn what_is_signed_over_every_client_fits_an_entry() {
+        for set in [&P300, &P1000] {
+            let digest = StatementDigest::from_digest([5; 32]);
+            let claim = GroupClaim {
+                deployment: DeploymentId::from_name("entry"),
+                epoch: EpochDigest::from_digest([1; 32]),
+                session: SessionId::derive("entry.example/log", 0, &[2; 32]),
+                crs: CrsDigest::from_digest([3; 32]),
+                aggregator: AggregatorId(0),
+                members: (0..set.rho_max).map(|client| (ClientId(client), digest)).collect(),
+            };
+            let leaf =
+                HEADER_LEN + claim.encoded_len() + RootDigest::LEN + CiphertextDigest::LEN + Signature::LEN;
+            assert!(leaf <= MAX_ENTRY_BYTES, "{}: {leaf} bytes", set.name);
+        }
     }
 }

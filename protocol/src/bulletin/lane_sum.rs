@@ -130,7 +130,7 @@ impl SignedLaneClaim {
     }
 
     /// Whether both are one statement: what is signed, not the signature.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    pub fn says_the_same(&self, other: &Self) -> bool {
         (&self.claim, &self.digest) == (&other.claim, &other.digest)
     }
 }
@@ -147,6 +147,7 @@ impl Encode for SignedLaneClaim {
     }
 }
 
+/// Whether the round has such a lane and so many clients is not looked at here.
 impl Decode for SignedLaneClaim {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let claim = LaneClaim::read(reader, |_| true, u32::MAX)?;
@@ -194,7 +195,7 @@ impl LaneBulletinEntry {
     }
 
     /// Whether both are one statement: what is signed, not the signature.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    pub fn says_the_same(&self, other: &Self) -> bool {
         self.signed.says_the_same(&other.signed)
     }
 

@@ -15,7 +15,7 @@ mod server_sum;
 mod set;
 
 pub use answer::Answer;
-pub use checked::{Checked, Complaint};
+pub use checked::Checked;
 pub use context::{ContextError, StatementContext};
 pub use delivery::delivery_root;
 pub(crate) use delivery::readdress;
@@ -29,5 +29,5 @@ pub use post::{
     ClientBulletinEntry, Mode, PostHead, PostStatement, PostView, SignedPost, StatementError, VerifiedPost,
 };
 pub use rs_post::RsClientBulletinEntry;
-pub use server_sum::{ServerBulletinEntry, SumClaim};
+pub use server_sum::{ServerBulletinEntry, SignedSumClaim, SumClaim};
 pub use set::{CanonicalSet, SetError, posts_digest};

@@ -32,6 +32,31 @@ pub struct SumClaim {
 
 impl SumClaim {
     const LEN: usize = 6 * 32 + ServerId::LEN + 4;
+
+    /// Reads a claim of a known server over at most `max_clients`.
+    fn read(
+        reader: &mut Reader<'_>,
+        known: impl Fn(ServerId) -> bool,
+        max_clients: u32,
+    ) -> Result<Self, DecodeError> {
+        let deployment = DeploymentId::decode(reader)?;
+        let epoch = EpochDigest::decode(reader)?;
+        let session = SessionId::decode(reader)?;
+        let crs = CrsDigest::decode(reader)?;
+        let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
+        let server = ServerId::decode(reader)?;
+        if !known(server) {
+            return Err(unknown);
+        }
+        let set = SetDigest::decode(reader)?;
+        let posts = PostsDigest::decode(reader)?;
+        let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
+        let clients = reader.u32("number of clients")?;
+        if !(1..=max_clients).contains(&clients) {
+            return Err(refused);
+        }
+        Ok(Self { deployment, epoch, session, crs, server, set, posts, clients })
+    }
 }
 
 impl Encode for SumClaim {
@@ -51,12 +76,62 @@ impl Encode for SumClaim {
     }
 }
 
+/// What a server signs: its claim and the BLAKE3 digest of the packed opening, so that who said it is known without the
+/// opening.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedSumClaim {
+    claim: SumClaim,
+    /// BLAKE3 of the packed opening.
+    digest: [u8; blake3::OUT_LEN],
+    signature: Signature,
+}
+
+impl SignedSumClaim {
+    /// What it claims.
+    pub const fn claim(&self) -> &SumClaim {
+        &self.claim
+    }
+
+    /// Checks the signature under the identity key of the server it names.
+    ///
+    /// # Errors
+    /// If that server did not sign this.
+    pub fn verify_signature(&self, key: &VerifyingKey) -> Result<(), SigError> {
+        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.digest), &self.signature)
+    }
+
+    /// Whether both are one statement: what is signed, not the signature.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        (&self.claim, &self.digest) == (&other.claim, &other.digest)
+    }
+}
+
+impl Encode for SignedSumClaim {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.claim.encode(out);
+        out.extend_from_slice(&self.digest);
+        self.signature.encode(out);
+    }
+
+    fn encoded_len(&self) -> usize {
+        SumClaim::LEN + self.digest.len() + Signature::LEN
+    }
+}
+
+/// Whether the round has such a server and so many clients is not looked at here.
+impl Decode for SignedSumClaim {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let claim = SumClaim::read(reader, |_| true, u32::MAX)?;
+        let digest = reader.array("digest of the opening")?;
+        Ok(Self { claim, digest, signature: Signature::decode(reader)? })
+    }
+}
+
 /// One server's sum of key shares over one canonical set, with the opening that proves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerBulletinEntry {
-    claim: SumClaim,
+    signed: SignedSumClaim,
     opening: AggregatedOpening,
-    signature: Signature,
 }
 
 impl ServerBulletinEntry {
@@ -67,13 +142,22 @@ impl ServerBulletinEntry {
         params: &ProtocolParams,
         key: &SigningKey,
     ) -> Self {
-        let signature = key.sign(DOMAIN, &signed_bytes(&claim, &opening, params));
-        Self { claim, opening, signature }
+        let layout = params.cs().summed_layout(claim.clients);
+        let mut packed = Vec::with_capacity(layout.packed_len());
+        opening.encode(layout, &mut packed);
+        let digest = blake3::hash(&packed).into();
+        let signature = key.sign(DOMAIN, &signed_bytes(&claim, &digest));
+        Self { signed: SignedSumClaim { claim, digest, signature }, opening }
     }
 
     /// What it claims.
     pub const fn claim(&self) -> &SumClaim {
-        &self.claim
+        &self.signed.claim
+    }
+
+    /// What is signed, without the opening.
+    pub const fn signed(&self) -> &SignedSumClaim {
+        &self.signed
     }
 
     /// The summed opening.
@@ -85,13 +169,13 @@ impl ServerBulletinEntry {
     ///
     /// # Errors
     /// If that server did not sign these bytes.
-    pub fn verify_signature(&self, params: &ProtocolParams, key: &VerifyingKey) -> Result<(), SigError> {
-        key.verify(DOMAIN, &signed_bytes(&self.claim, &self.opening, params), &self.signature)
+    pub fn verify_signature(&self, key: &VerifyingKey) -> Result<(), SigError> {
+        self.signed.verify_signature(key)
     }
 
     /// Whether both are one statement: what is signed, not the signature.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        (&self.claim, &self.opening) == (&other.claim, &other.opening)
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        self.signed.says_the_same(&other.signed)
     }
 
     /// Bytes of a sum over `clients`, framing included.
@@ -101,43 +185,33 @@ impl ServerBulletinEntry {
 
     /// The entry's bytes.
     pub fn to_bytes(&self, params: &ProtocolParams) -> Vec<u8> {
-        let mut out = signed_bytes(&self.claim, &self.opening, params);
-        self.signature.encode(&mut out);
+        let layout = params.cs().summed_layout(self.claim().clients);
+        let mut out = Vec::with_capacity(Self::packed_len(layout));
+        ObjectType::ServerSum.encode_header(&mut out);
+        self.claim().encode(&mut out);
+        self.opening.encode(layout, &mut out);
+        self.signed.signature.encode(&mut out);
         out
     }
 }
 
-fn signed_bytes(claim: &SumClaim, opening: &AggregatedOpening, params: &ProtocolParams) -> Vec<u8> {
-    let layout = params.cs().summed_layout(claim.clients);
-    let mut out = Vec::with_capacity(ServerBulletinEntry::packed_len(layout));
+fn signed_bytes(claim: &SumClaim, opening: &[u8; blake3::OUT_LEN]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER_LEN + SumClaim::LEN + opening.len());
     ObjectType::ServerSum.encode_header(&mut out);
     claim.encode(&mut out);
-    opening.encode(layout, &mut out);
+    out.extend_from_slice(opening);
     out
 }
 
 impl DecodeWith<ProtocolParams> for ServerBulletinEntry {
     fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.header(ObjectType::ServerSum)?;
-        let deployment = DeploymentId::decode(reader)?;
-        let epoch = EpochDigest::decode(reader)?;
-        let session = SessionId::decode(reader)?;
-        let crs = CrsDigest::decode(reader)?;
-        let unknown = reader.fault("server id", DecodeErrorKind::OutOfRange);
-        let server = ServerId::decode(reader)?;
-        if server.0 >= params.servers() {
-            return Err(unknown);
-        }
-        let set = SetDigest::decode(reader)?;
-        let posts = PostsDigest::decode(reader)?;
-        let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
-        let clients = reader.u32("number of clients")?;
-        if !(1..=params.max_clients()).contains(&clients) {
-            return Err(refused);
-        }
-        let opening = AggregatedOpening::decode_with(&params.cs().summed_layout(clients), reader)?;
+        let claim = SumClaim::read(reader, |server| server.0 < params.servers(), params.max_clients())?;
+        let start = reader.offset();
+        let opening = AggregatedOpening::decode_with(&params.cs().summed_layout(claim.clients), reader)?;
+        // An opening has one encoding: these bytes are what was packed to be signed.
+        let digest = blake3::hash(reader.since(start)).into();
         let signature = Signature::decode(reader)?;
-        let claim = SumClaim { deployment, epoch, session, crs, server, set, posts, clients };
-        Ok(Self { claim, opening, signature })
+        Ok(Self { signed: SignedSumClaim { claim, digest, signature }, opening })
     }
 }

@@ -2,7 +2,9 @@
 
 use super::excerpt::Excerpt;
 use super::{Evidence, Kind};
-use crate::bulletin::{CanonicalSet, PostStatement, SignedGroupClaim, SignedLaneClaim, SignedPost};
+use crate::bulletin::{
+    CanonicalSet, PostStatement, SignedGroupClaim, SignedLaneClaim, SignedPost, SignedSumClaim,
+};
 use crate::ids::NodeId;
 use crate::sig::VerifyingKey;
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, Encode, Reader};
@@ -62,7 +64,7 @@ pub(super) enum Charge {
     DoubleGroupSum(Box<[SignedGroupClaim; 2]>),
     DoubleLaneSum(Box<[SignedLaneClaim; 2]>),
     DoublePost(Accused, Box<SignedPost>),
-    DoubleServerSum([Vec<u8>; 2]),
+    DoubleServerSum(Box<[SignedSumClaim; 2]>),
     NotACodeword(Accused, Vec<Body>),
 }
 
@@ -222,7 +224,7 @@ impl Charge {
                 accused.encode(out);
                 other.encode(out);
             }
-            Self::DoubleServerSum(sums) => sums.iter().for_each(|sum| encode_bytes(sum, out)),
+            Self::DoubleServerSum(sums) => sums.iter().for_each(|sum| sum.encode(out)),
             Self::NotACodeword(accused, bodies) => {
                 accused.encode(out);
                 let count = u16::try_from(bodies.len()).expect("one item a lane: cut when it was built");
@@ -245,7 +247,7 @@ impl Charge {
             Self::DoubleGroupSum(sums) => sums.iter().map(SignedGroupClaim::encoded_len).sum(),
             Self::DoubleLaneSum(sums) => sums.iter().map(SignedLaneClaim::encoded_len).sum(),
             Self::DoublePost(accused, other) => accused.encoded_len() + other.encoded_len(),
-            Self::DoubleServerSum(sums) => sums.iter().map(|sum| 4 + sum.len()).sum(),
+            Self::DoubleServerSum(sums) => sums.iter().map(SignedSumClaim::encoded_len).sum(),
             Self::NotACodeword(accused, bodies) => {
                 accused.encoded_len() + 2 + bodies.iter().map(Body::encoded_len).sum::<usize>()
             }
@@ -285,8 +287,8 @@ impl Charge {
                 Self::DoublePost(Accused::decode(reader)?, Box::new(SignedPost::decode(reader)?))
             }
             Kind::DoubleServerSum => {
-                let mut sum = || Ok(take_bytes(reader, "signed sum")?.to_vec());
-                Self::DoubleServerSum([sum()?, sum()?])
+                let sums = [SignedSumClaim::decode(reader)?, SignedSumClaim::decode(reader)?];
+                Self::DoubleServerSum(Box::new(sums))
             }
             Kind::NotACodeword => {
                 let accused = Accused::decode(reader)?;

@@ -21,7 +21,6 @@
 mod charge;
 mod excerpt;
 mod group;
-mod terms;
 mod verdict;
 mod verify;
 
@@ -35,7 +34,7 @@ use crate::cs::Commitment;
 use crate::fault::{Attribution, Fault as _};
 use crate::ids::ClientId;
 use crate::protocol::{
-    ItemFault, PostFault, PostSource, ProtocolParams, RebuildError, RejectReason, SumPart,
+    ItemFault, PostFault, PostSource, ProtocolParams, RebuildError, RejectReason, RoundShape, SumPart,
 };
 use crate::share_commitment::ShareCommitment;
 use crate::sig::VerifyingKey;
@@ -44,7 +43,6 @@ use charge::{Accused, Body, Charge, Group, GroupPart, Opened};
 use excerpt::Excerpt;
 use std::collections::BTreeMap;
 use std::fmt;
-use terms::Terms;
 
 /// What evidence is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -149,7 +147,7 @@ impl fmt::Display for Kind {
 /// Evidence against one party.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Evidence {
-    terms: Terms,
+    terms: RoundShape,
     epoch: Epoch,
     charge: Charge,
 }
@@ -157,7 +155,7 @@ pub struct Evidence {
 /// Building evidence. Nothing is checked here: what does not convict is acquitted by [`verify`](Evidence::verify).
 impl Evidence {
     fn new(params: &ProtocolParams, epoch: &Epoch, charge: Charge) -> Self {
-        Self { terms: Terms::of(params), epoch: epoch.clone(), charge }
+        Self { terms: RoundShape::of(params), epoch: epoch.clone(), charge }
     }
 
     /// Against a server: its sum, and the commitments of the posts that it is over.
@@ -190,14 +188,14 @@ impl Evidence {
         Self::new(params, epoch, Charge::BadLane(opened))
     }
 
-    /// Against a server: two of its sums.
+    /// Against a server: two of its sums, without their openings.
     pub fn double_server_sum(
         params: &ProtocolParams,
         epoch: &Epoch,
         sums: [&ServerBulletinEntry; 2],
     ) -> Self {
-        let sums = sums.map(|sum| sum.to_bytes(params));
-        Self::new(params, epoch, Charge::DoubleServerSum(sums))
+        let sums = sums.map(|sum| sum.signed().clone());
+        Self::new(params, epoch, Charge::DoubleServerSum(Box::new(sums)))
     }
 
     /// Against a lane: two of its sums, without their openings.
@@ -410,7 +408,7 @@ impl Decode for Evidence {
         let unknown = reader.fault("kind of evidence", DecodeErrorKind::OutOfRange);
         let kind = reader.u8("kind of evidence")?;
         let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind).ok_or(unknown)?;
-        let terms = Terms::decode(reader)?;
+        let terms = RoundShape::decode(reader)?;
         let epoch = Epoch::decode(reader)?;
         let charge = Charge::decode(kind, terms.set(), reader)?;
         Ok(Self { terms, epoch, charge })

@@ -8,7 +8,7 @@ use super::excerpt::Excerpt;
 use super::{Acquittal, Evidence, EvidenceError, Finding, Outcome, Verdict};
 use crate::bulletin::{
     Epoch, LaneBulletinEntry, LaneClaim, LaneItem, LanePurpose, ServerBulletinEntry, SignedGroupClaim,
-    SignedLaneClaim, SignedPost, StatementError, SumClaim, VerifiedPost, posts_digest,
+    SignedLaneClaim, SignedPost, SignedSumClaim, StatementError, SumClaim, VerifiedPost, posts_digest,
 };
 use crate::cs::Commitment;
 use crate::fault::Attribution;
@@ -36,7 +36,8 @@ impl Evidence {
     /// # Errors
     /// `Parameters` or `Part` if this is no evidence at all.
     pub fn verify(&self, kernels: &'static Kernels) -> Result<Verdict, EvidenceError> {
-        let params = self.terms.parameters(&self.epoch, kernels)?;
+        let (deployment, epoch) = (*self.epoch.deployment(), self.epoch.digest());
+        let params = self.terms.widest(deployment, epoch, kernels).map_err(EvidenceError::Parameters)?;
         let court = Court { params: &params, epoch: &self.epoch };
         let (accused, session, outcome) = match &self.charge {
             Charge::BadCiphertext(accused, excerpt) => court.ciphertext(accused, excerpt.as_ref()),
@@ -47,7 +48,7 @@ impl Evidence {
             Charge::DoubleGroupSum(sums) => court.group_sums(sums),
             Charge::DoubleLaneSum(sums) => court.lane_sums(sums),
             Charge::DoublePost(accused, other) => court.posts(accused, other),
-            Charge::DoubleServerSum(sums) => court.server_sums(sums)?,
+            Charge::DoubleServerSum(sums) => court.server_sums(sums),
             Charge::NotACodeword(accused, bodies) => court.codeword(accused, bodies),
         };
         Ok(Verdict { kind: self.kind(), accused, session, outcome })
@@ -128,35 +129,32 @@ impl Court<'_> {
         Ok((Attribution::Lane(lane), session, outcome))
     }
 
-    fn server_sums(&self, sums: &[Vec<u8>; 2]) -> Result<Judgement, EvidenceError> {
-        let first: ServerBulletinEntry = self.sum(&sums[0])?;
-        let second: ServerBulletinEntry = self.sum(&sums[1])?;
+    fn server_sums(&self, sums: &[SignedSumClaim; 2]) -> Judgement {
+        let [first, second] = sums;
         let SumClaim { server, session, .. } = *first.claim();
-        let finding = |error| Finding::Server(error);
-        let outcome = self.two_server_sums(&first, &second);
-        let outcome = outcome.unwrap_or_else(|error| not_proven(finding(error)));
-        Ok((Attribution::Server(server), session, outcome))
+        let outcome = self.two_server_sums(first, second);
+        let outcome = outcome.unwrap_or_else(|error| not_proven(Finding::Server(error)));
+        (Attribution::Server(server), session, outcome)
     }
 
     fn two_server_sums(
         &self,
-        first: &ServerBulletinEntry,
-        second: &ServerBulletinEntry,
+        first: &SignedSumClaim,
+        second: &SignedSumClaim,
     ) -> Result<Outcome, VerifyError> {
         let server = first.claim().server;
         let servers = self.params.servers();
         let known = self.epoch.server(server).filter(|_| server.0 < servers);
         let key = &known.ok_or(VerifyError::UnknownServer { server, servers })?.identity;
-        for entry in [first, second] {
-            let signed = entry.verify_signature(self.params, key);
-            signed.map_err(|source| VerifyError::Signature { server, source })?;
+        for sum in [first, second] {
+            sum.verify_signature(key).map_err(|source| VerifyError::Signature { server, source })?;
         }
         let place = |claim: &SumClaim| (claim.deployment, claim.session, claim.server);
         if first.claim().deployment != *self.params.deployment() {
             return Err(VerifyError::WrongDeployment);
         }
         // The session fixes epoch and parameters, so one of the two is of this epoch; the other may lie about that too.
-        if ![first, second].iter().any(|entry| entry.claim().epoch == *self.params.epoch()) {
+        if ![first, second].iter().any(|sum| sum.claim().epoch == *self.params.epoch()) {
             return Err(VerifyError::WrongEpoch { server });
         }
         Ok(if place(first.claim()) != place(second.claim()) {

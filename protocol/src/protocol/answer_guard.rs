@@ -125,11 +125,11 @@ impl AnswerGuard {
     /// Takes a server's leaf, from whatever log. What a server says in one log and not in another counts.
     ///
     /// # Errors
-    /// As [`verify_checked`], and `NotInPost` for a complaint about another envelope than the one this client signed. The
+    /// As [`verify_checked`], and `OtherStatement` for a complaint about another statement than this post's. The
     /// leaf then counts as none.
     pub fn observe(&mut self, checked: &Checked) -> Result<(), CheckedFault> {
         verify_checked(&self.params, &self.session, &self.epoch, checked)?;
-        if verify_complaint(&self.params, checked, &self.post)? {
+        if verify_complaint(checked, &self.post)? {
             self.complaining.insert(checked.server());
         }
         self.checked.insert(checked.server());

@@ -9,8 +9,8 @@ use crate::cs::FreshOpening;
 use crate::ids::{ClientId, NodeId, ServerId, SessionId};
 use crate::pke;
 use crate::plaintext::PlainPoly;
-use crate::rs::{RsError, Share};
-use crate::share_commitment::{ShareCommitment, SharePath};
+use crate::rs::RsError;
+use crate::share_commitment::{LabelMemory, ShareCommitment, SharePath};
 use crate::sig::SigningKey;
 use rand_core::CryptoRng;
 use rayon::prelude::*;
@@ -36,13 +36,21 @@ pub fn code_ciphertext(
     code: &LaneCode,
     ciphertext: &[u8],
 ) -> Result<(ShareCommitment, Vec<Vec<u8>>), RsError> {
-    let shares = code.rs().encode(ciphertext)?;
-    let (commitment, paths) = code.commitment().commit(&shares);
-    let items: Vec<(NodeId, (&Share, &SharePath))> =
-        (0..=u16::MAX).map(NodeId).zip(shares.iter().zip(&paths)).collect();
-    let body = |(lane, (share, path))| {
-        item_body(code, path, |body| code.rs().pack_lane(ciphertext, lane, share, body))
+    let (rs, params) = (code.rs(), code.commitment());
+    // A systematic share is never there as a whole: nine megabytes, to be read twice, for the reference cell.
+    let label = |memory: &mut LabelMemory, lane| {
+        let mut label = params.begin_label(memory);
+        rs.each_poly(ciphertext, NodeId(lane), |limbs| label.poly(limbs))?;
+        Ok(label.finish())
     };
+    let systematic: Vec<Result<_, RsError>> =
+        (0..rs.needed()).into_par_iter().map_init(LabelMemory::default, label).collect();
+    let mut labels = systematic.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let parity = rs.encode_parity(ciphertext)?;
+    labels.extend(params.labels(&parity));
+    let (commitment, paths) = params.commit_labels(labels);
+    let items: Vec<(NodeId, &SharePath)> = (0..=u16::MAX).map(NodeId).zip(&paths).collect();
+    let body = |(lane, path)| item_body(code, path, |body| rs.pack_lane(ciphertext, lane, &parity, body));
     Ok((commitment, items.into_par_iter().map(body).collect()))
 }
 

@@ -7,10 +7,10 @@
 use super::params::ProtocolParams;
 use super::server::{EnvelopeFault, ServerIdentity, unseal_opening};
 use super::verify::{VerifyError, check_document};
-use crate::bulletin::{Answer, Checked, Complaint, ContextError, Envelope, Epoch, VerifiedPost};
+use crate::bulletin::{Answer, Checked, ContextError, Envelope, Epoch, VerifiedPost};
 use crate::cs::{FreshOpening, OpeningError, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
-use crate::ids::{ClientId, ServerId, SessionId};
+use crate::ids::{ClientId, ServerId, SessionId, StatementDigest};
 use crate::sig::{SigError, VerifyingKey};
 use crate::wire::DecodeError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,14 +60,12 @@ pub fn complain(
     params: &ProtocolParams,
     post: &VerifiedPost,
     envelope: &Envelope,
-) -> Result<Complaint, NoComplaint> {
+) -> Result<StatementDigest, NoComplaint> {
     let client = post.client();
     match unseal_opening(identity, params, post, envelope) {
         Ok(_) => Err(NoComplaint::Good { client }),
         // The client is named only after the bytes were found under its signature and the self-test has passed.
-        Err(fault) if fault.attribution() == Attribution::Client(client) => {
-            Ok(Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
-        }
+        Err(fault) if fault.attribution() == Attribution::Client(client) => Ok(post.statement().digest()),
         Err(fault) => Err(NoComplaint::NotTheClient(fault)),
     }
 }
@@ -94,10 +92,9 @@ pub enum CheckedFault {
         /// The server.
         server: ServerId,
     },
-    /// The envelope complained about is not this server's under the client's statement: another statement of the client,
-    /// or nonsense.
-    #[error("server {server} complains about an envelope that is not in the post of client {client}")]
-    NotInPost {
+    /// The complaint is about another statement of the client than the one that counts, or about one that there is not.
+    #[error("server {server} complains about another statement of client {client}")]
+    OtherStatement {
         /// The server.
         server: ServerId,
         /// The client.
@@ -128,7 +125,7 @@ impl Fault for CheckedFault {
             Self::Context { source, .. } => source.code(),
             Self::Document(error) => error.code(),
             Self::Double { .. } => "checked_double",
-            Self::NotInPost { .. } => "complaint_not_in_post",
+            Self::OtherStatement { .. } => "complaint_other_statement",
             Self::Signature { .. } => "checked_signature",
             Self::UnknownServer { .. } => "checked_unknown_server",
         }
@@ -139,7 +136,7 @@ impl Fault for CheckedFault {
             Self::Document(error) => error.attribution(),
             Self::Double { server } => Attribution::Server(*server),
             Self::Context { .. }
-            | Self::NotInPost { .. }
+            | Self::OtherStatement { .. }
             | Self::Signature { .. }
             | Self::UnknownServer { .. } => Attribution::Nobody,
         }
@@ -189,18 +186,13 @@ pub fn compare_checked(
 /// one.
 ///
 /// # Errors
-/// `NotInPost` if it is about an envelope that is not in this post: it does not exist then.
-pub fn verify_complaint(
-    params: &ProtocolParams,
-    checked: &Checked,
-    post: &VerifiedPost,
-) -> Result<bool, CheckedFault> {
+/// `OtherStatement` if it is not about this post's statement: it does not exist then.
+pub fn verify_complaint(checked: &Checked, post: &VerifiedPost) -> Result<bool, CheckedFault> {
     let (server, client) = (checked.server(), post.client());
-    let (root, mode, servers) = (&post.statement().envelopes, params.mode(), params.servers());
     match checked.complaints().get(&client) {
         None => Ok(false),
-        Some(complaint) if complaint.is_under(server, root, mode, servers) => Ok(true),
-        Some(_) => Err(CheckedFault::NotInPost { server, client }),
+        Some(statement) if *statement == post.statement().digest() => Ok(true),
+        Some(_) => Err(CheckedFault::OtherStatement { server, client }),
     }
 }
 
@@ -400,7 +392,7 @@ pub fn set_rule(
     }
     let mut set = CheckedSet::default();
     for (&client, (key, post)) in candidates {
-        let complains = |checked: &&Checked| verify_complaint(params, checked, post) == Ok(true);
+        let complains = |checked: &&Checked| verify_complaint(checked, post) == Ok(true);
         let complaining: BTreeSet<ServerId> =
             first.iter().filter(|(_, checked)| complains(checked)).map(|(server, _)| *server).collect();
         match excluded(params, session, key, post, &complaining, answers) {

@@ -22,6 +22,7 @@ mod recipient_aggregated;
 mod recipient_rs;
 mod recovery;
 mod server;
+mod terms;
 mod verify;
 
 pub use aggregator::{AggregatorIdentity, AggregatorRound, AggregatorRoundError, run_aggregator_round};
@@ -60,4 +61,6 @@ pub use server::{
     EnvelopeFault, ServerIdentity, ServerRound, ServerRoundError, run_server_round, unseal_opening,
     unseal_openings,
 };
+pub(crate) use terms::RoundShape;
+pub use terms::Terms;
 pub use verify::{Phase, VerifyError, verify_server_sum};

@@ -2,7 +2,7 @@
 
 use super::lane_params::{LaneCode, LaneShape};
 use crate::bulletin::{Envelope, Mode, PostStatement, RsClientBulletinEntry, ServerBulletinEntry};
-use crate::channel::{ChannelParams, Encoding};
+use crate::channel::{ChannelError, ChannelParams, Encoding};
 use crate::cs::{CsParams, SummedLayout};
 use crate::fault::{Attribution, Fault};
 use crate::ids::{CrsDigest, DeploymentId, EpochDigest};
@@ -18,6 +18,7 @@ use chipmunk::params::ParameterSet;
 use chipmunk::ring::backend::Kernels;
 use chipmunk::ring::pack::packed_len;
 use chipmunk::tree::depth;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Most polynomials a message may have: a vector of 2 GiB in transit.
@@ -27,6 +28,20 @@ const MAX_POLYS: u32 = 1 << 17;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
+    /// The payload's vectors do not fit the rounds.
+    #[error(
+        "{encoding} has vectors of {needed} polynomials modulo {modulus}, the rounds have {polys} or another modulus"
+    )]
+    Channel {
+        /// The payload's encoding.
+        encoding: Encoding,
+        /// Polynomials of its vectors.
+        needed: usize,
+        /// Its plaintext modulus.
+        modulus: u64,
+        /// Polynomials of the rounds.
+        polys: u32,
+    },
     /// As many servers assumed faulty as reveal the sum: nothing is private then.
     #[error("{faulty} faulty servers: they must be fewer than the threshold {threshold}")]
     Faulty {
@@ -85,17 +100,22 @@ pub enum SetupError {
         /// S.
         servers: u16,
     },
+    /// The rounds' payload has no slots, or the rounds in which they would be reserved are none.
+    #[error("no rounds of tickets go with these rounds")]
+    Tickets(#[source] ChannelError),
 }
 
 impl Fault for SetupError {
     fn code(&self) -> &'static str {
         match self {
+            Self::Channel { .. } => "setup_channel",
             Self::Faulty { .. } => "setup_faulty",
             Self::Lanes { .. } => "setup_lanes",
             Self::MaxClients { .. } => "setup_max_clients",
             Self::MinClients { .. } => "setup_min_clients",
             Self::Polys { .. } => "setup_polys",
             Self::Threshold { .. } => "setup_threshold",
+            Self::Tickets(_) => "setup_tickets",
         }
     }
 
@@ -243,40 +263,53 @@ impl ProtocolParams {
         dimensions: Dimensions,
         lanes: LaneShape,
     ) -> Result<Self, SetupError> {
-        let LaneShape { needed, lanes: n } = lanes;
-        if needed == 0 || needed > n || n < dimensions.servers {
-            return Err(SetupError::Lanes { needed, lanes: n, servers: dimensions.servers });
-        }
         Self::build(deployment, dimensions, Mode::Erasure, Some(lanes))
     }
 
-    /// Rounds of any mode and shape. `lanes` belong to erasure mode alone, and are of a shape that exists.
-    pub(crate) fn build(
-        deployment: Deployment,
+    /// Whether there are rounds of this shape, with a roster of this range. Computes nothing large.
+    pub(super) fn admissible(
+        set: &'static ParameterSet,
         dimensions: Dimensions,
-        mode: Mode,
+        faulty: u16,
+        clients: RangeInclusive<u32>,
         lanes: Option<LaneShape>,
-    ) -> Result<Self, SetupError> {
-        let Dimensions { servers, threshold, polys, plaintext } = dimensions;
+    ) -> Result<(), SetupError> {
+        let Dimensions { servers, threshold, polys, .. } = dimensions;
+        if let Some(LaneShape { needed, lanes }) = lanes
+            && (needed == 0 || needed > lanes || lanes < servers)
+        {
+            return Err(SetupError::Lanes { needed, lanes, servers });
+        }
         if threshold <= servers / 2 || threshold > servers {
             return Err(SetupError::Threshold { threshold, servers });
         }
-        let faulty = deployment.faulty;
         if faulty >= threshold {
             return Err(SetupError::Faulty { faulty, threshold });
         }
         if !(1..=MAX_POLYS).contains(&polys) {
             return Err(SetupError::Polys { polys, max: MAX_POLYS });
         }
-        let set = deployment.set;
         let admissible = Self::admissible_clients(set, dimensions);
-        let (min, max) = (deployment.min_clients, deployment.max_clients);
+        let (min, max) = clients.into_inner();
         if max > admissible {
             return Err(SetupError::MaxClients { asked: max, admissible, set: set.name, polys });
         }
         if min < 2 || min > max {
             return Err(SetupError::MinClients { min, max });
         }
+        Ok(())
+    }
+
+    /// Rounds of any mode and shape. `lanes` belong to erasure mode alone.
+    pub(super) fn build(
+        deployment: Deployment,
+        dimensions: Dimensions,
+        mode: Mode,
+        lanes: Option<LaneShape>,
+    ) -> Result<Self, SetupError> {
+        let Dimensions { servers, threshold, polys, plaintext } = dimensions;
+        let Deployment { set, faulty, min_clients, max_clients, .. } = deployment;
+        Self::admissible(set, dimensions, faulty, min_clients..=max_clients, lanes)?;
         let seed = CrsSeed::derive(&deployment.id, set);
         let shape = lanes;
         let LaneShape { needed, lanes: n } = shape.unwrap_or(LaneShape { needed: 0, lanes: 0 });

@@ -3,7 +3,7 @@
 //!
 //! A server is named only against roots that the clients signed: before that, the groups' roots are held against them.
 //! A ciphertext sum that is off by whole message steps decrypts without an overflow, to another vector. Only adding the
-//! posts again shows it: see [`Audit`].
+//! posts again shows it, and that the payload does not come out says when to: see [`Audit`].
 
 use super::group::{
     GroupFault, PostSource, SumPart, check_group_claim, checked_statement, is_sum, sum_ciphertexts, sum_roots,
@@ -14,6 +14,7 @@ use super::policy::SetPolicy;
 use super::recipient::{LaneCulprit, RecipientError, Recovered, RejectReason, check_epoch};
 use super::recovery::{Opened, Place, Totals, open_sum};
 use crate::bulletin::{CanonicalSet, Epoch, GroupSum, ServerBulletinEntry, VerifiedPost, posts_digest};
+use crate::channel::{ChannelError, ChannelParams, Delivery, Missing};
 use crate::cs::Commitment;
 use crate::evidence::Evidence;
 use crate::fault::{Attribution, Fault, Retry};
@@ -24,12 +25,17 @@ use std::collections::BTreeMap;
 
 /// When groups are added again from their posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audit {
+pub enum Audit<'c> {
     /// All groups, before anything else: no aggregator can change the result. As much traffic as a direct round.
     Always,
     /// When a server's opening does not verify, or the sum does not decrypt. An aggregator that shifts its sum by whole
-    /// message steps is not noticed: whoever then finds the payload damaged recovers again with [`Audit::Always`].
+    /// message steps is not noticed: for sums whose payload is looked at elsewhere, and never taken unseen.
     OnFailure,
+    /// As [`OnFailure`](Self::OnFailure), and all groups when this channel does not deliver: if it refuses the sum, if
+    /// something is missing, or if there are more messages than clients. An honest round is decoded once and asks for no
+    /// post. What still passes is what the aggregator could have had clients of its own send: whole messages that keep
+    /// within the number of clients, in place of cover.
+    UnlessDelivered(&'c ChannelParams),
 }
 
 /// An aggregator that lied, and what about.
@@ -57,6 +63,11 @@ pub struct RecoveredAggregated {
     /// Servers whose openings do not verify against the groups' roots, while too few commitments are at hand to tell
     /// whether they or an aggregator lied. Not used, not named; enough others were left.
     pub unjudged: Vec<ServerId>,
+    /// What the channel of [`Audit::UnlessDelivered`] made of the sum; nothing under the other audits.
+    pub delivery: Option<Result<Delivery, ChannelError>>,
+    /// Why not all groups could be added again although the channel did not deliver. An aggregator may have lied: recover
+    /// again with the posts at hand.
+    pub unaudited: Option<RejectReason>,
 }
 
 /// A round was not recovered through its lanes or aggregators.
@@ -211,6 +222,41 @@ impl<'g, S: PostSource> GroupTotals<'g, '_, S> {
         Ok(())
     }
 
+    fn confirm_root(&mut self, at: usize) -> Result<bool, RejectReason> {
+        if self.groups[at].root_known {
+            return Ok(false);
+        }
+        let sum = self.groups[at].sum;
+        let roots = sum_roots(self.params, members(&self.statements, sum), self.source)?;
+        self.groups[at].root_known = true;
+        let changed = roots != *sum.root().root();
+        if changed {
+            let hvc = &self.params.lattice().hvc;
+            hvc.sub_assign(&mut self.roots, sum.root().root());
+            hvc.add_assign(&mut self.roots, &roots);
+            let (aggregator, part) = (sum.aggregator(), SumPart::Root);
+            self.convict_of_sum(at, part, GroupFault::WrongSum { aggregator, part });
+            // Nothing else that it says is taken for true either.
+            self.confirm_ciphertext(at)?;
+        }
+        Ok(changed)
+    }
+
+    /// Holds every group against the posts, as far as they are at hand. Returns whether the total has changed, and why the
+    /// first of the groups that are left could not be added again.
+    fn audit(&mut self) -> (bool, Option<RejectReason>) {
+        let (mut changed, mut failed) = (false, None);
+        for at in 0..self.groups.len() {
+            for outcome in [self.confirm_root(at), self.confirm_ciphertext(at)] {
+                match outcome {
+                    Ok(differs) => changed |= differs,
+                    Err(reason) => _ = failed.get_or_insert(reason),
+                }
+            }
+        }
+        (changed, failed)
+    }
+
     fn confirm_ciphertext(&mut self, at: usize) -> Result<bool, RejectReason> {
         if self.groups[at].ciphertext_known {
             return Ok(false);
@@ -250,22 +296,7 @@ impl<S: PostSource> Totals for GroupTotals<'_, '_, S> {
     fn confirm_roots(&mut self) -> Result<bool, RejectReason> {
         let mut changed = false;
         for at in 0..self.groups.len() {
-            if self.groups[at].root_known {
-                continue;
-            }
-            let sum = self.groups[at].sum;
-            let roots = sum_roots(self.params, members(&self.statements, sum), self.source)?;
-            self.groups[at].root_known = true;
-            if roots != *sum.root().root() {
-                let hvc = &self.params.lattice().hvc;
-                hvc.sub_assign(&mut self.roots, sum.root().root());
-                hvc.add_assign(&mut self.roots, &roots);
-                changed = true;
-                let (aggregator, part) = (sum.aggregator(), SumPart::Root);
-                self.convict_of_sum(at, part, GroupFault::WrongSum { aggregator, part });
-                // Nothing else that it says is taken for true either.
-                self.confirm_ciphertext(at)?;
-            }
+            changed |= self.confirm_root(at)?;
         }
         Ok(changed)
     }
@@ -300,7 +331,7 @@ pub fn recover_aggregated(
     source: &mut impl PostSource,
     groups: &[GroupSum],
     entries: &[ServerBulletinEntry],
-    audit: Audit,
+    audit: Audit<'_>,
 ) -> Result<RecoveredAggregated, NotRecovered> {
     let mut totals = GroupTotals {
         params,
@@ -317,8 +348,8 @@ pub fn recover_aggregated(
     let GroupTotals { culprits, discarded, .. } = totals;
     let aggregators = culprits.into_values().collect();
     match outcome {
-        Ok(Opened { recovered, unjudged }) => {
-            Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged })
+        Ok(Delivered { opened: Opened { recovered, unjudged }, delivery, unaudited }) => {
+            Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged, delivery, unaudited })
         }
         Err(reason) => Err(NotRecovered { aggregators, discarded, ..reason.into() }),
     }
@@ -330,8 +361,8 @@ fn run<'g>(
     policy: &SetPolicy,
     sums: &'g [GroupSum],
     entries: &[ServerBulletinEntry],
-    audit: Audit,
-) -> Result<Opened, RecipientError> {
+    audit: Audit<'_>,
+) -> Result<Delivered, RecipientError> {
     let (params, epoch, need) = (totals.params, totals.epoch, totals.params.threshold());
     let canonical = policy.admit(params).map_err(RecipientError::Rejected)?;
     if entries.len() < usize::from(need) {
@@ -351,5 +382,31 @@ fn run<'g>(
         totals.confirm_ciphertexts().map_err(RecipientError::Rejected)?;
     }
     let place = Place { params, session, epoch, canonical };
-    open_sum(place, totals, entries, &mut |_| {}).map_err(RecipientError::Rejected)
+    let mut opened = open_sum(place, totals, entries, &mut |_| {}).map_err(RecipientError::Rejected)?;
+    let Audit::UnlessDelivered(channel) = audit else {
+        return Ok(Delivered { opened, delivery: None, unaudited: None });
+    };
+    let mut delivery = opened.recovered.deliver(channel, session);
+    let mut unaudited = None;
+    if !delivers(&delivery, canonical) {
+        let (changed, failed) = totals.audit();
+        unaudited = failed;
+        if changed {
+            opened = open_sum(place, totals, entries, &mut |_| {}).map_err(RecipientError::Rejected)?;
+            delivery = opened.recovered.deliver(channel, session);
+        }
+    }
+    Ok(Delivered { opened, delivery: Some(delivery), unaudited })
+}
+
+/// An opened round, and what the channel made of it if it was asked.
+struct Delivered {
+    opened: Opened,
+    delivery: Option<Result<Delivery, ChannelError>>,
+    unaudited: Option<RejectReason>,
+}
+
+/// Whether the payload is whole: nothing is missing, and no more came out than clients can have sent.
+fn delivers(delivery: &Result<Delivery, ChannelError>, canonical: &CanonicalSet) -> bool {
+    matches!(delivery, Ok(Delivery { messages, missing: Missing::Nothing }) if messages.len() <= canonical.clients().len())
 }

@@ -9,14 +9,14 @@ use super::client::envelope_context;
 use super::complaint::{AnswerFault, verify_answer};
 use super::params::ProtocolParams;
 use crate::bulletin::{
-    Answer, CanonicalSet, Checked, Complaint, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry,
+    Answer, CanonicalSet, Checked, Envelope, Epoch, EpochError, EpochServer, ServerBulletinEntry,
     StatementContext, SumClaim, VerifiedPost, posts_digest,
 };
 use crate::cs::{FreshOpening, OpeningError, OpeningMemory, OpeningSum, VerifiedOpening};
 use crate::fault::{Attribution, Fault, Retry};
 use crate::ids::{
     ClientId, EnvelopeKeyDigest, EpochDigest, PostsDigest, RootDigest, ServerId, SessionId, SetDigest,
-    tagged_sha256,
+    StatementDigest, tagged_sha256,
 };
 use crate::pke::{self, OpenError};
 use crate::sig::{SigningKey, VerifyingKey};
@@ -81,13 +81,18 @@ impl ServerIdentity {
     /// Signs what this server found wrong with a session's envelopes: once. Asked again, it gives the same object.
     ///
     /// # Errors
-    /// `AlreadyChecked` if this session was signed with other complaints.
+    /// `TooManyComplaints` about more clients than a round may have; `AlreadyChecked` if this session was signed with
+    /// other complaints.
     pub fn sign_checked(
         &self,
         params: &ProtocolParams,
         session: &SessionId,
-        complaints: BTreeMap<ClientId, Complaint>,
+        complaints: BTreeMap<ClientId, StatementDigest>,
     ) -> Result<Checked, ServerRoundError> {
+        let (got, max) = (complaints.len(), params.max_clients());
+        if u32::try_from(got).map_or(true, |got| got > max) {
+            return Err(ServerRoundError::TooManyComplaints { got, max });
+        }
         let mut signed = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         let checked = signed.entry(*session).or_insert_with(|| {
             let context = StatementContext::new(params, session);
@@ -296,6 +301,14 @@ pub enum ServerRoundError {
         /// The posts asked for.
         asked: PostsDigest,
     },
+    /// Complaints about more clients than a round may have: nobody would read them.
+    #[error("complaints about {got} clients, a round has at most {max}")]
+    TooManyComplaints {
+        /// Complaints.
+        got: usize,
+        /// Most clients.
+        max: u32,
+    },
 }
 
 impl From<OtherAnswer> for ServerRoundError {
@@ -317,6 +330,7 @@ impl Fault for ServerRoundError {
             Self::Envelope(fault) => fault.code(),
             Self::MissingClient { .. } => "server_missing_client",
             Self::OtherPosts { .. } => "server_other_posts",
+            Self::TooManyComplaints { .. } => "server_too_many_complaints",
         }
     }
 
@@ -327,7 +341,8 @@ impl Fault for ServerRoundError {
             | Self::AlreadyAnswered { .. }
             | Self::AlreadyChecked { .. }
             | Self::BelowFloor { .. }
-            | Self::OtherPosts { .. } => Attribution::Operator,
+            | Self::OtherPosts { .. }
+            | Self::TooManyComplaints { .. } => Attribution::Operator,
             Self::MissingClient { .. } => Attribution::Nobody,
         }
     }
@@ -340,7 +355,8 @@ impl Fault for ServerRoundError {
             | Self::AlreadyAnswered { .. }
             | Self::AlreadyChecked { .. }
             | Self::BelowFloor { .. }
-            | Self::OtherPosts { .. } => Retry::Never,
+            | Self::OtherPosts { .. }
+            | Self::TooManyComplaints { .. } => Retry::Never,
         }
     }
 }

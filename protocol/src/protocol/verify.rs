@@ -180,9 +180,7 @@ pub(super) fn check_claim(
     let server = claim.server;
     let identity = epoch.server(server).filter(|_| server.0 < params.servers());
     let known = identity.ok_or(VerifyError::UnknownServer { server, servers: params.servers() })?;
-    entry
-        .verify_signature(params, &known.identity)
-        .map_err(|source| VerifyError::Signature { server, source })?;
+    entry.verify_signature(&known.identity).map_err(|source| VerifyError::Signature { server, source })?;
     if claim.deployment != *params.deployment() {
         Err(VerifyError::WrongDeployment)
     } else if claim.session != *session {

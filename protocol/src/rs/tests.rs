@@ -161,10 +161,16 @@ fn bytes_that_are_no_ciphertext_are_refused() {
     let bytes = packed(&P300, &words);
     for bad in [&bytes[1..], &[bytes.as_slice(), &[0]].concat(), &[]] {
         assert!(matches!(code.encode(bad), Err(RsError::Malformed { .. })));
+        assert_eq!(code.encode_parity(bad), code.encode(bad));
+        assert_eq!(code.each_poly(bad, NodeId(0), |_| {}), code.encode(bad).map(|_| ()));
     }
     // The second prime is the smaller one: its value fits the first limb and not the second.
     words[(2 * LIMBS + 1) * N + 5] = P300.wire[1];
-    let refused = code.encode(&packed(&P300, &words));
+    let bytes = packed(&P300, &words);
+    let refused = code.encode(&bytes);
+    assert_eq!(code.encode_parity(&bytes), refused);
+    assert_eq!(code.each_poly(&bytes, NodeId(0), |_| {}), Ok(()));
+    assert_eq!(code.each_poly(&bytes, NodeId(1), |_| {}), refused.clone().map(|_| ()));
     assert!(matches!(refused, Err(RsError::Malformed { poly: 2, limb: 1, .. })), "{refused:?}");
 }
 
@@ -173,15 +179,22 @@ fn packed_shares_are_cut_from_the_ciphertext_or_packed() {
     for (needed, lanes, polys) in SHAPES {
         let code = code(&P300, needed, lanes, polys);
         let bytes = packed(&P300, &words(&P300, polys, &mut ChaCha20Rng::seed_from_u64(12)));
-        for (lane, share) in (0..).map(NodeId).zip(&code.encode(&bytes).unwrap()) {
+        let shares = code.encode(&bytes).unwrap();
+        let parity = code.encode_parity(&bytes).unwrap();
+        assert_eq!(parity, shares[usize::from(needed)..]);
+        for (lane, share) in (0..).map(NodeId).zip(&shares) {
             let mut packed = Vec::new();
             code.pack(share, &mut packed);
             assert_eq!(packed.len(), code.share_len());
             assert_eq!(code.unpack_share(&packed).as_ref(), Ok(share));
-            // A systematic share is cut out of the ciphertext, whatever share is handed in; a parity share is packed.
-            let (zero, mut cut) = (Share::zero(code.block_polys()), vec![7]);
-            code.pack_lane(&bytes, lane, if lane.0 < needed { &zero } else { share }, &mut cut);
+            let mut cut = vec![7];
+            code.pack_lane(&bytes, lane, &parity, &mut cut);
             assert_eq!((cut[0], &cut[1..]), (7, packed.as_slice()));
+            if lane.0 < needed {
+                let mut words = Vec::new();
+                code.each_poly(&bytes, lane, |limbs| words.extend(limbs.concat())).unwrap();
+                assert_eq!(words, share.words());
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::ids::{NodeId, RootDigest};
 use crate::lattice::{CrsSeed, Lattice};
 use crate::rs::Share;
 use chipmunk::digits::{DigitBase, PairDigits};
-use chipmunk::hash::{HashMemory, RingHash};
+use chipmunk::hash::{HashMemory, Hashing, RingHash};
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::pack::{PackError, packed_len};
 use chipmunk::ring::{Coeff, Lane, Poly, ShortPoly, backend};
@@ -104,6 +104,40 @@ impl VerifiedShare {
     }
 }
 
+/// Memory for one label after another.
+#[derive(Debug)]
+pub(crate) struct LabelMemory {
+    hash: HashMemory<Lane>,
+    digits: [ShortPoly; DIGITS],
+}
+
+impl Default for LabelMemory {
+    fn default() -> Self {
+        Self { hash: HashMemory::default(), digits: std::array::from_fn(|_| ShortPoly::zero()) }
+    }
+}
+
+/// The label of a share in the making.
+#[derive(Debug)]
+pub(crate) struct LabelHashing<'a> {
+    base: &'a PairDigits,
+    hashing: Hashing<'a, Lane>,
+    digits: &'a mut [ShortPoly; DIGITS],
+}
+
+impl LabelHashing<'_> {
+    /// Takes both limbs of the next polynomial.
+    pub fn poly(&mut self, limbs: [&[u32]; 2]) {
+        self.base.decompose_into(limbs, self.digits);
+        self.digits.iter().for_each(|digit| self.hashing.column(digit));
+    }
+
+    /// The label, when all polynomials of the share were taken.
+    pub fn finish(self) -> Poly<Lane, Coeff> {
+        self.hashing.finish()
+    }
+}
+
 impl ShareCommitmentParams {
     /// Expands the public parameters for `lanes` leaves and shares of `block` polynomials.
     pub fn new(lattice: Arc<Lattice>, seed: &CrsSeed, lanes: u16, block: usize) -> Self {
@@ -138,6 +172,12 @@ impl ShareCommitmentParams {
         ShareLayout::new(self.lattice.set, self.block, self.depth(), clients, self.lattice.kernels())
     }
 
+    /// The label of a share whose polynomials come one after another.
+    pub(crate) fn begin_label<'a>(&'a self, memory: &'a mut LabelMemory) -> LabelHashing<'a> {
+        let LabelMemory { hash, digits } = memory;
+        LabelHashing { base: &self.base, hashing: self.leaf.begin(&self.lattice.lane, hash), digits }
+    }
+
     /// Hands over the digits of a share in turn, four a polynomial.
     fn each_digit(&self, share: &Share, mut take: impl FnMut(&ShortPoly)) {
         debug_assert_eq!(share.polys(), self.block);
@@ -148,15 +188,16 @@ impl ShareCommitmentParams {
         }
     }
 
-    fn label(&self, share: &Share, memory: &mut HashMemory<Lane>) -> Poly<Lane, Coeff> {
-        let mut hashing = self.leaf.begin(&self.lattice.lane, memory);
-        self.each_digit(share, |digit| hashing.column(digit));
-        hashing.finish()
+    fn label(&self, share: &Share, memory: &mut LabelMemory) -> Poly<Lane, Coeff> {
+        debug_assert_eq!(share.polys(), self.block);
+        let mut label = self.begin_label(memory);
+        share.limbs().for_each(|limbs| label.poly(limbs));
+        label.finish()
     }
 
     /// The labels of n shares, in lane order.
     pub(crate) fn labels(&self, shares: &[Share]) -> Vec<Poly<Lane, Coeff>> {
-        shares.par_iter().map_init(HashMemory::default, |memory, share| self.label(share, memory)).collect()
+        shares.par_iter().map_init(LabelMemory::default, |memory, share| self.label(share, memory)).collect()
     }
 
     /// Commits to n shares; the paths come back in lane order.
@@ -164,10 +205,18 @@ impl ShareCommitmentParams {
     /// # Panics
     /// Unless there is one share of the right length a lane: both come from this crate.
     pub fn commit(&self, shares: &[Share]) -> (ShareCommitment, Vec<SharePath>) {
-        assert_eq!(shares.len(), usize::from(self.lanes), "one share a lane");
         assert!(shares.iter().all(|share| share.polys() == self.block), "{} polynomials a share", self.block);
-        let tree = self.tree.build(&self.lattice.lane, self.labels(shares));
-        let paths = (0..shares.len()).map(|lane| SharePath::new(tree.siblings(lane))).collect();
+        self.commit_labels(self.labels(shares))
+    }
+
+    /// The commitment over the labels of n shares, in lane order, and the paths.
+    ///
+    /// # Panics
+    /// Unless there is one label a lane.
+    pub(crate) fn commit_labels(&self, labels: Vec<Poly<Lane, Coeff>>) -> (ShareCommitment, Vec<SharePath>) {
+        assert_eq!(labels.len(), usize::from(self.lanes), "one share a lane");
+        let tree = self.tree.build(&self.lattice.lane, labels);
+        let paths = (0..self.lanes.into()).map(|lane| SharePath::new(tree.siblings(lane))).collect();
         (ShareCommitment(tree.root().clone()), paths)
     }
 
@@ -188,7 +237,7 @@ impl ShareCommitmentParams {
         assert!(lane.0 < self.lanes, "lane {lane} of {}", self.lanes);
         assert_eq!(share.polys(), self.block, "polynomials of a share");
         let ring = &self.lattice.lane;
-        let label = self.label(&share, &mut HashMemory::default());
+        let label = self.label(&share, &mut LabelMemory::default());
         let walk = self.tree.walk(ring, lane.0.into(), label, path.siblings());
         let reached = ShareCommitment(walk.root);
         if reached.digest(&self.lattice) != *root {

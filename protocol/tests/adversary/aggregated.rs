@@ -5,8 +5,10 @@
 //!
 //! Four servers, any three of which recover; five clients in two groups. Aggregator 1 lies, server 2 lies.
 
+mod delivery;
 mod rows;
 
+pub use delivery::shifts;
 pub use rows::run;
 use rows::{ROWS, recover};
 
@@ -232,7 +234,7 @@ fn without_the_commitments_no_server_is_named() {
 
 #[test]
 fn a_shift_by_whole_message_steps_shows_only_when_the_posts_are_added_again() {
-    // Not a virtue: it is why `Audit::Always` exists. Nobody honest is named, and everybody can find the liar.
+    // Not a virtue: it is why there are other audits. Nobody honest is named, and everybody can find the liar.
     let scene = &*SCENE;
     let groups = [scene.groups[0].clone(), shifted()];
     let out = scene.round.recover_groups(&scene.set, &groups, &scene.sums, Audit::OnFailure).unwrap();

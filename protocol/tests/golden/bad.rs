@@ -47,7 +47,7 @@ const EPOCH: usize = 4 + 32 + 4 + 2 + 2 * SERVER + 2;
 /// Two members; their sum.
 const MEMBERS: usize = 4 + 4 * 32 + 2 + 4;
 const GROUP: usize = MEMBERS + 2 * 36 + 4352 + 10_752 + 64;
-/// One complaint, and the one hash of its path.
+/// Up to the complaints.
 const CHECKED: usize = 4 + 4 * 32 + 2 + 4;
 const ANSWER: usize = 4 + 4 * 32 + 4 + 2 + 32 + 4608 + 4352 + 64;
 /// A share of one polynomial, two siblings; two hashes among three lanes and the root over the envelopes.
@@ -97,6 +97,51 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                 ("no plaintext modulus", Put(17, "00"), 17, "plaintext modulus", OutOfRange),
                 ("not a document", Put(18, "0203"), 18, "object type", Unexpected(0x0301, 0x0302)),
                 ("cut in the terms", Take(15), 13, "number of polynomials", Truncated(4, 2)),
+            ],
+        ),
+        // Set, mode, servers, threshold, faulty, polynomials, plaintext; clients; encoding, capacity, message bytes.
+        (
+            "terms",
+            vec![
+                ("nothing", Take(0), 0, "parameter set", Truncated(1, 0)),
+                ("a third parameter set", Put(0, "03"), 0, "parameter set", OutOfRange),
+                ("mode 0", Put(1, "00"), 1, "mode", OutOfRange),
+                // With lanes all that follows is four bytes further on: the encoding is the capacity's last byte.
+                ("another mode's length", Put(1, "03"), 25, "payload encoding", OutOfRange),
+                ("no server", Put(2, "0000"), 0, "terms of a round", OutOfRange),
+                ("threshold 1 of 2", Put(4, "0100"), 0, "terms of a round", OutOfRange),
+                ("as many faulty as the threshold", Put(6, "0200"), 0, "terms of a round", OutOfRange),
+                ("no polynomials", Put(8, "00000000"), 0, "terms of a round", OutOfRange),
+                ("131073 polynomials", Put(8, "01000200"), 0, "terms of a round", OutOfRange),
+                ("more polynomials than the payload", Put(8, "03000000"), 21, "payload encoding", OutOfRange),
+                ("plaintext modulus 3", Put(12, "03"), 12, "plaintext modulus", OutOfRange),
+                ("the other plaintext modulus", Put(12, "01"), 21, "payload encoding", OutOfRange),
+                ("fewest clients 1", Put(13, "01000000"), 0, "terms of a round", OutOfRange),
+                ("most clients 1", Put(17, "01000000"), 0, "terms of a round", OutOfRange),
+                ("most clients 301", Put(17, "2d010000"), 0, "terms of a round", OutOfRange),
+                ("encoding 0", Put(21, "00"), 21, "payload encoding", OutOfRange),
+                ("encoding 4", Put(21, "04"), 21, "payload encoding", OutOfRange),
+                ("another encoding", Put(21, "03"), 21, "payload encoding", OutOfRange),
+                ("no capacity", Put(22, "00000000"), 21, "payload encoding", OutOfRange),
+                ("2^32 - 1 messages", Put(22, "ffffffff"), 21, "payload encoding", OutOfRange),
+                ("no message bytes", Put(26, "00000000"), 21, "payload encoding", OutOfRange),
+                (
+                    "longer messages than the polynomials hold",
+                    Put(26, "00200000"),
+                    21,
+                    "payload encoding",
+                    OutOfRange,
+                ),
+                ("one byte short", Take(29), 26, "message bytes", Truncated(4, 3)),
+                ("trailing byte", Append("00"), 30, "end of object", Trailing(1)),
+            ],
+        ),
+        (
+            "terms#3",
+            vec![
+                ("0 lanes needed", Put(13, "0000"), 0, "terms of a round", OutOfRange),
+                ("4 of 3 lanes", Put(13, "0400"), 0, "terms of a round", OutOfRange),
+                ("fewer lanes than servers", Put(13, "01000100"), 0, "terms of a round", OutOfRange),
             ],
         ),
         (
@@ -320,7 +365,7 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
                 ("version 0", Put(2, "0000"), 2, "object version", Unexpected(1, 0)),
                 ("server 2 of 2", Put(132, "0200"), 132, "server id", OutOfRange),
                 ("301 complaints", Put(134, "2d010000"), 134, "number of complaints", OutOfRange),
-                ("one complaint of none", Put(134, "01000000"), CHECKED, "complaints", Truncated(68, 64)),
+                ("two complaints of none", Put(134, "02000000"), CHECKED, "complaints", Truncated(72, 64)),
                 ("s in the upper half", Put(CHECKED + 32, HIGH_S), CHECKED, "signature", NotCanonical),
                 ("trailing byte", Append("00"), CHECKED + 64, "end of object", Trailing(1)),
             ],
@@ -328,9 +373,9 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
         (
             "checked#2",
             vec![
-                ("a client twice", Put(CHECKED + 68, "00000000"), CHECKED, "complaints", NotCanonical),
+                ("a client twice", Put(CHECKED + 36, "00000000"), CHECKED, "complaints", NotCanonical),
                 ("out of order", Put(CHECKED, "07000000"), CHECKED, "complaints", NotCanonical),
-                ("cut in a path", Take(CHECKED + 135), CHECKED, "complaints", Truncated(136, 135)),
+                ("cut in a digest", Take(CHECKED + 71), CHECKED, "complaints", Truncated(72, 71)),
             ],
         ),
         (

@@ -6,10 +6,11 @@
 use chipmunk::ring::{Coeff, Cs, Poly};
 use data_encoding::HEXLOWER;
 use panetiere::bulletin::{Epoch, Mode, PostStatement};
+use panetiere::channel::{ChannelParams, Encoding};
 use panetiere::ids::{ClientId, EpochId, ServerId};
 use panetiere::plaintext::PlainPoly;
-use panetiere::protocol::{ClientRound, unseal_opening};
-use panetiere::testing::{Net, Round, deployment};
+use panetiere::protocol::{ClientRound, LaneShape, Terms, unseal_opening};
+use panetiere::testing::{Builder, Net, Round, deployment};
 use panetiere::wire::Encode;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -61,6 +62,7 @@ pub fn files() -> BTreeMap<String, Value> {
     add("ids", ids(&scene));
     add("crs", crs(&scene));
     add("epoch", epoch(&scene));
+    add("terms", terms());
     add("public_key", public_keys(&scene));
     add("verifying_key", verifying_keys(&scene));
     add("signature", signatures(&scene));
@@ -157,6 +159,45 @@ fn epoch(scene: &Scene<'_>) -> Value {
         case("two servers, two aggregators", &aggregated().epoch),
     ];
     object("Epoch", cases)
+}
+
+/// Rounds of these parties with a payload: every mode, encoding and plaintext modulus is in one of the cases.
+fn terms() -> Value {
+    let case = |name: &str, terms: &Terms| {
+        let (dimensions, channel) = (terms.dimensions(), terms.channel());
+        let lanes = terms.lanes().unwrap_or(LaneShape { needed: 0, lanes: 0 });
+        json!({
+            "name": name,
+            "hex": hex(&terms.to_bytes()),
+            "set": terms.set().name,
+            "mode": terms.mode() as u8,
+            "servers": dimensions.servers,
+            "threshold": dimensions.threshold,
+            "faulty": terms.faulty(),
+            "polys": dimensions.polys,
+            "plaintext_modulus": channel.plaintext_modulus(),
+            "lanes_needed": lanes.needed,
+            "lanes": lanes.lanes,
+            "min_clients": terms.min_clients(),
+            "max_clients": terms.max_clients(),
+            "encoding": channel.encoding().to_string(),
+            "capacity": channel.capacity(),
+            "message_bytes": channel.max_message_bytes(),
+        })
+    };
+    let of = |encoding, servers, message_bytes, shape: fn(Builder) -> Builder| {
+        let channel = ChannelParams::for_messages(encoding, 2, message_bytes).expect("a small channel");
+        let parties = deployment(SEED).servers(servers).threshold(2).clients(2).channel(&channel);
+        Terms::of(&shape(parties).build().params, &channel).expect("parameters of this channel")
+    };
+    let slots = of(Encoding::Slots, 3, 9000, |parties| parties.aggregators(2));
+    let cases = vec![
+        case("sketch, direct", &of(Encoding::Sketch, 2, 2500, |parties| parties)),
+        case("slots, aggregated", &slots),
+        case("their tickets", &slots.of_tickets().expect("two tickets")),
+        case("sketch, two of three lanes", &of(Encoding::Sketch, 2, 20, |parties| parties.lanes(2, 3))),
+    ];
+    object("Terms", cases)
 }
 
 fn public_keys(scene: &Scene<'_>) -> Value {

@@ -1,7 +1,7 @@
 //! What aggregators, complaints and answers add to the vectors.
 
 use super::generate::{hex, object};
-use panetiere::bulletin::{Answer, Checked, Complaint, GroupSum, StatementContext};
+use panetiere::bulletin::{Answer, Checked, GroupSum, StatementContext};
 use panetiere::ids::{AggregatorId, ClientId, ServerId};
 use panetiere::protocol::unseal_opening;
 use panetiere::testing::{Net, Round};
@@ -28,9 +28,8 @@ fn checked(round: &Round<'_>) -> Value {
     let case = |name: &str, server: u16, about: &[u32]| {
         let complaint = |client: &u32| {
             let mut inbox = round.inboxes[usize::from(server)].iter();
-            let (_, envelope) =
-                inbox.find(|(post, _)| post.client().0 == *client).expect("a client that posted");
-            (ClientId(*client), Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
+            let (post, _) = inbox.find(|(post, _)| post.client().0 == *client).expect("a client that posted");
+            (ClientId(*client), post.statement().digest())
         };
         let key = round.net.server(ServerId(server)).signing_key();
         let complaints = about.iter().map(complaint).collect();

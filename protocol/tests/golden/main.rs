@@ -20,7 +20,7 @@ use panetiere::evidence::{Evidence, Outcome};
 use panetiere::fault::{Attribution, Fault};
 use panetiere::kahe::{CiphertextSum, KaheError};
 use panetiere::pke::PublicKey;
-use panetiere::protocol::ProtocolParams;
+use panetiere::protocol::{ProtocolParams, Terms};
 use panetiere::share_commitment::ShareCommitment;
 use panetiere::sig::{Signature, VerifyingKey};
 use panetiere::testing::deployment;
@@ -102,6 +102,7 @@ fn reencode(object: &str, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
         }
         "Signature" => Signature::from_bytes(bytes).map(|signature| signature.to_bytes()),
         "SignedPost" => SignedPost::from_bytes(bytes).map(|post| post.to_bytes()),
+        "Terms" => Terms::from_bytes(bytes).map(|terms| terms.to_bytes()),
         "VerifyingKey" => VerifyingKey::from_bytes(bytes).map(|key| key.to_bytes()),
         other => panic!("no such object: {other}"),
     }

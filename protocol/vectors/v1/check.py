@@ -453,6 +453,35 @@ def read_epoch():
     return deployment, bytes.fromhex(ids["epoch"]["hex"]), servers, coded, grouped
 
 
+def read_terms():
+    """Every field, and that the payload's vectors have as many polynomials as the terms say: the sizes of protocol.md 8."""
+    for case, data in cases("terms"):
+        name = case["name"]
+        r = Reader(data)
+        check(r.int(1) == {"p300": 1, "p1000": 2}[case["set"]] and r.int(1) == case["mode"], f"set and mode of {name}")
+        for field, size in (("servers", 2), ("threshold", 2), ("faulty", 2), ("polys", 4)):
+            check(r.int(size) == case[field], f"{field} of {name}")
+        check({1: 1 << 35, 2: T}[r.int(1)] == case["plaintext_modulus"], f"plaintext modulus of {name}")
+        lanes = (r.int(2), r.int(2)) if case["mode"] == 3 else (0, 0)
+        check(lanes == (case["lanes_needed"], case["lanes"]), f"lanes of {name}")
+        check((r.int(4), r.int(4)) == (case["min_clients"], case["max_clients"]), f"clients of {name}")
+        encoding = {1: "sketch", 2: "peeling", 3: "slots"}[r.int(1)]
+        capacity, message_bytes = r.int(4), r.int(4)
+        r.done()
+        stored = case["encoding"], case["capacity"], case["message_bytes"]
+        check((encoding, capacity, message_bytes) == stored, f"payload of {name}")
+        # Length, check and the bytes at 35 bits a symbol.
+        frame, columns = 2 + -(-8 * message_bytes // 35), capacity + 2
+        scalars = {
+            "sketch": columns + 1 + columns * frame,
+            "slots": capacity * frame,
+            # For two messages: eight rows of six cells, each a count and two label symbols besides.
+            "peeling": 8 * 6 * (3 + frame),
+        }[encoding]
+        check(capacity == 2 and -(-scalars // N) == case["polys"], f"polynomials of {name}")
+        check(case["plaintext_modulus"] == (T if encoding == "sketch" else 1 << 35), f"modulus of {name}")
+
+
 def read_ids(deployment):
     ids = load("ids")
     s = ids["session"]
@@ -618,7 +647,6 @@ def read_sums(scheme, context, servers, posts, openings):
     root_sum = mod(add(posts[0][0], posts[1][0]), HVC)
     shares = []
     for i, (case, data) in enumerate(cases("server_sum")):
-        verify(servers[i][0], "panetiere/server-sum/v1", data[:-64], data[-64:], f"sum of server {i}")
         r = Reader(data)
         r.header(0x0201)
         for expected in context:
@@ -633,8 +661,9 @@ def read_sums(scheme, context, servers, posts, openings):
         us = [unpack_short(r.take(2048), 2 * 32, "a leaf digit sum") for _ in range(6)]
         path = [unpack_short(r.take(1792), 2 * 22, "a path digit sum") for _ in range(5)]
         opening = data[start : r.at]
-        r.take(64)
+        message, signature = data[:start] + blake3(opening), r.take(64)
         r.done()
+        verify(servers[i][0], "panetiere/server-sum/v1", message, signature, f"sum of server {i}")
         check(sha256(opening).hex() == case["aggregated_opening_sha256"], "aggregated opening")
         check(len(opening) == case["aggregated_opening_len"], "length of an aggregated opening")
 
@@ -884,10 +913,8 @@ def read_groups(context, keys):
 
 
 def read_complaints(context, servers):
-    """Complaints lead to what the client signed; an answer is the opening of the envelope complained about."""
-    leaves = []
-    for i, (case, data) in enumerate(cases("envelope")):
-        leaves.append(sha256(b"\0" + le(i, 2) + data[10:-32]))
+    """A complaint names a client's statement; an answer is the opening of the envelope complained about."""
+    stated = [tagged("panetiere/statement/v1", data) for _, data in cases("post_statement")]
     for case, data in cases("checked"):
         server, clients = case["server"], case["clients"]
         r = Reader(data)
@@ -896,11 +923,7 @@ def read_complaints(context, servers):
         check((r.int(2), r.int(4)) == (server, len(clients)), "server and complaints of a checked")
         for client in clients:
             check(r.int(4) == client, "client of a complaint")
-            leaf, path = r.take(32), r.take(32)
-            pair = path + leaf if server else leaf + path
-            root = cases("post_statement")[client][0]["envelopes"]
-            check(sha256(b"\1" + pair).hex() == root, "path of a complaint")
-            check(client or leaf == leaves[server], "envelope of a complaint")
+            check(r.take(32) == stated[client], "statement of a complaint")
         signature = r.take(64)
         r.done()
         verify(servers[server][0], "panetiere/checked/v1", data[:-64], signature, f"checked of server {server}")
@@ -944,12 +967,14 @@ def read_evidence(session, epochs, crs, keys):
                 check(c.take(32) == expected, f"context of {name}")
             return c.int(width)
 
-        def server_sum(sum_):
-            c = Reader(sum_)
-            c.header(0x0201)
-            server = claim(c, 2)
-            verify(keys["server"][server], "panetiere/server-sum/v1", sum_[:-64], sum_[-64:], name)
-            return {"server": server}, c.take(32), c.take(32)
+        def sum_claim():
+            start = r.at
+            server = claim(r, 2)
+            set_, posts, clients, digest = r.take(32), r.take(32), r.int(4), r.take(32)
+            message = le(0x0201, 2) + le(1, 2) + data[start : r.at]
+            verify(keys["server"][server], "panetiere/server-sum/v1", message, r.take(64), name)
+            check(set_ == set_digest([0, 1]) and clients == 2, f"claim of {name}")
+            return {"server": server}, posts, digest
 
         def statement():
             start = r.at
@@ -1005,11 +1030,17 @@ def read_evidence(session, epochs, crs, keys):
             return accused
 
         if kind == "bad-opening":
-            accused = opened(*server_sum(r.take(r.int(4))), 4352)
+            sum_ = r.take(r.int(4))
+            c = Reader(sum_)
+            c.header(0x0201)
+            server = claim(c, 2)
+            set_, posts = c.take(32), c.take(32)
+            message = sum_[:202] + blake3(sum_[202:-64])
+            verify(keys["server"][server], "panetiere/server-sum/v1", message, sum_[-64:], name)
+            accused = opened({"server": server}, set_, posts, 4352)
         elif kind == "double-server-sum":
-            first, second = r.take(r.int(4)), r.take(r.int(4))
-            accused, *_ = server_sum(first)
-            check(server_sum(second)[0] == accused and first[:-64] != second[:-64], f"{name} differ")
+            (accused, *first), (other, *second) = sum_claim(), sum_claim()
+            check(accused == other and first != second, f"{name} differ")
         elif kind == "bad-lane":
             sum_ = r.take(r.int(4))
             c = Reader(sum_)
@@ -1107,6 +1138,7 @@ def main():
     self_tests()
     deployment, epoch, servers, coded, grouped = read_epoch()
     session = read_ids(deployment)
+    read_terms()
     seed, crs, a = read_crs(deployment, epoch)
     scheme = Commitments(seed)
     openings = read_openings(scheme)

@@ -7,6 +7,8 @@ use super::lie::{Lie, Party};
 use super::spool::{Keep, Spool};
 use crate::local::LocalRound;
 use anyhow::{Context, bail};
+use chipmunk::N;
+use chipmunk::ring::pack::{pack_words, packed_len, unpack_words};
 use panetiere::bulletin::{CanonicalSet, GroupSum, PostHead, PostView, ServerBulletinEntry, SignedPost};
 use panetiere::cs::Commitment;
 use panetiere::ids::{AggregatorId, ClientId};
@@ -49,6 +51,24 @@ impl<'a> Aggregated<'a> {
     fn place(&self, client: ClientId) -> anyhow::Result<usize> {
         let serves = |(_, roster): &(_, CanonicalSet)| roster.contains(client);
         self.common.aggregators.iter().position(serves).context("a client without an aggregator")
+    }
+
+    /// A packed sum with one message step added to every coefficient.
+    fn shifted(&self, packed: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let set = self.common.params.set();
+        let (width, step) =
+            (set.wire_limb_bits, set.wire_modulus() / self.common.channel.plaintext_modulus());
+        let (mut words, mut out) = ([0; N], Vec::with_capacity(packed.len()));
+        for (limb, prime) in packed.chunks_exact(packed_len(width)).zip(set.wire.iter().cycle()) {
+            unpack_words(limb, width, prime - 1, &mut words).context("an honest sum is in range")?;
+            let sum = words.iter_mut();
+            sum.for_each(|word| {
+                *word = u32::try_from((u64::from(*word) + step) % u64::from(*prime))
+                    .expect("below a prime of 32 bits")
+            });
+            pack_words(&words, width, &mut out);
+        }
+        Ok(out)
     }
 
     fn last_of(&self, place: usize) -> Option<ClientId> {
@@ -113,12 +133,13 @@ impl Ingress for Aggregated<'_> {
         let honest = GroupSum::from_bytes_with(params, &sums[place])?;
         let omitting = round.close(&CanonicalSet::new(round.added())?)?;
         let (root, ciphertext) = match lie {
-            Lie::AggregatorWrongSum => (honest.root(), omitting.ciphertext()),
-            Lie::AggregatorWrongRoot => (omitting.root(), honest.ciphertext()),
+            Lie::AggregatorWrongSum => (honest.root(), omitting.ciphertext().to_vec()),
+            Lie::AggregatorWrongRoot => (omitting.root(), honest.ciphertext().to_vec()),
+            Lie::AggregatorShiftedSum => (honest.root(), self.shifted(honest.ciphertext())?),
             _ => bail!("an aggregator does not tell the lie {lie}"),
         };
         let key = self.common.aggregators[place].0.signing_key();
-        let wrong = GroupSum::sign(honest.claim().clone(), root.clone(), ciphertext.to_vec(), params, key);
+        let wrong = GroupSum::sign(honest.claim().clone(), root.clone(), ciphertext, params, key);
         sums[place] = wrong.to_bytes(params);
         Ok(())
     }
@@ -142,15 +163,18 @@ impl Ingress for Aggregated<'_> {
         let groups = sums.iter().map(|sum| GroupSum::from_bytes_with(params, sum));
         let groups = groups.collect::<Result<Vec<_>, _>>().context("a group's sum does not parse")?;
         let policy = SetPolicy::anchored(canonical.clone(), params.min_clients(), params.max_clients());
-        let (source, audit) = (&mut Source(self), Audit::OnFailure);
+        let (source, audit) = (&mut Source(self), Audit::UnlessDelivered(&self.common.channel));
         let outcome = recover_aggregated(params, session, epoch, &policy, source, &groups, entries, audit);
         observe("recipient add and open");
-        let (aggregators, discarded, servers) = match outcome {
-            Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged }) => {
+        let (aggregators, discarded, mut servers) = match outcome {
+            Ok(RecoveredAggregated { recovered, aggregators, discarded, unjudged, delivery, unaudited }) => {
                 if let Some(server) = unjudged.first() {
                     bail!("server {server} could not be judged although every commitment is at hand");
                 }
-                (aggregators, discarded, direct::settle(Ok(recovered))?)
+                if let Some(reason) = unaudited {
+                    return Err(anyhow::Error::from(reason).context("the groups could not be added again"));
+                }
+                (aggregators, discarded, Outcome { delivery, ..direct::settle(Ok(recovered))? })
             }
             Err(NotRecovered { reason, aggregators, discarded, .. }) => {
                 (aggregators, discarded, direct::settle(Err(reason))?)
@@ -163,8 +187,8 @@ impl Ingress for Aggregated<'_> {
             party: Party::Aggregator(aggregator),
             evidence,
         };
-        let named = aggregators.into_iter().map(named).chain(servers.named).collect();
-        Ok(Outcome { named, plaintext: servers.plaintext, absent: servers.absent })
+        let named = aggregators.into_iter().map(named).chain(std::mem::take(&mut servers.named)).collect();
+        Ok(Outcome { named, ..servers })
     }
 }
 

@@ -78,7 +78,9 @@ pub(super) fn collect<'a>(
     let keep = match deceit.map(|deceit| deceit.lie) {
         Some(lie) if lie.by_client() => Keep::Everything,
         // The recipient is to find out, from the posts.
-        Some(Lie::AggregatorWrongSum | Lie::AggregatorWrongRoot) => Keep::Everything,
+        Some(Lie::AggregatorWrongSum | Lie::AggregatorWrongRoot | Lie::AggregatorShiftedSum) => {
+            Keep::Everything
+        }
         Some(Lie::LaneWrongSum) => Keep::Client(last.0),
         _ => Keep::Nothing,
     };

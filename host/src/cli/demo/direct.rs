@@ -107,5 +107,5 @@ pub(super) fn settle(outcome: Result<Recovered, RecipientError>) -> anyhow::Resu
     };
     let named = |Culprit { server, evidence, .. }| Named { party: Party::Server(server), evidence };
     let named = culprits.into_iter().map(named).collect();
-    Ok(Outcome { plaintext, named, absent: Vec::new() })
+    Ok(Outcome { plaintext, delivery: None, named, absent: Vec::new() })
 }

@@ -204,6 +204,7 @@ impl Ingress for Erasure<'_> {
         let with_servers = |lanes: Vec<LaneCulprit>, servers: Outcome, absent| Outcome {
             named: named(lanes).chain(servers.named).collect(),
             plaintext: servers.plaintext,
+            delivery: None,
             absent,
         };
         let mut phases = |phase| observe(phase_name(phase));
@@ -218,7 +219,7 @@ impl Ingress for Erasure<'_> {
             Err(NotRecovered { reason, lanes, .. }) => match reason {
                 RecipientError::BelowLaneThreshold { .. }
                 | RecipientError::Rejected(RejectReason::LanesExhausted { .. }) => {
-                    Ok(Outcome { plaintext: None, named: named(lanes).collect(), absent })
+                    Ok(Outcome { plaintext: None, delivery: None, named: named(lanes).collect(), absent })
                 }
                 reason => Ok(with_servers(lanes, direct::settle(Err(reason))?, absent)),
             },

@@ -10,6 +10,7 @@ use super::spool::Keep;
 use crate::local::LocalRound;
 use anyhow::bail;
 use panetiere::bulletin::{CanonicalSet, Mode, ServerBulletinEntry, VerifiedPost};
+use panetiere::channel::{ChannelError, Delivery};
 use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::ClientId;
@@ -55,6 +56,8 @@ pub(super) struct Named {
 pub(super) struct Outcome {
     /// The sum of the vectors; nothing if too few parties told the truth.
     pub plaintext: Option<Vec<PlainPoly>>,
+    /// What the channel has made of it, if the recovery has asked it already.
+    pub delivery: Option<Result<Delivery, ChannelError>>,
     /// Who signed something false.
     pub named: Vec<Named>,
     /// Whose answer has not come.

@@ -47,6 +47,9 @@ pub enum Lie {
     /// An aggregator publishes a sum of commitment roots that leaves one out (aggregated)
     #[value(name = "aggregator:wrong-root")]
     AggregatorWrongRoot,
+    /// An aggregator adds a message step to every place of its sum, which then decrypts to something else (aggregated)
+    #[value(name = "aggregator:shifted-sum")]
+    AggregatorShiftedSum,
     /// A client seals an opening to one server that does not open its commitment
     #[value(name = "client:bad-opening")]
     ClientBadOpening,
@@ -67,7 +70,9 @@ impl Lie {
         match self {
             Self::ServerWrongSum | Self::ClientBadOpening => &[Mode::Direct, Mode::Aggregated, Mode::Erasure],
             Self::ClientBadCiphertext => &[Mode::Direct, Mode::Aggregated],
-            Self::AggregatorWrongSum | Self::AggregatorWrongRoot => &[Mode::Aggregated],
+            Self::AggregatorWrongSum | Self::AggregatorWrongRoot | Self::AggregatorShiftedSum => {
+                &[Mode::Aggregated]
+            }
             Self::LaneWrongSum | Self::LaneDown | Self::ClientBadShare | Self::ClientNonCodeword => {
                 &[Mode::Erasure]
             }
@@ -85,7 +90,8 @@ impl Lie {
             | Self::LaneWrongSum
             | Self::LaneDown
             | Self::AggregatorWrongSum
-            | Self::AggregatorWrongRoot => false,
+            | Self::AggregatorWrongRoot
+            | Self::AggregatorShiftedSum => false,
         }
     }
 
@@ -99,6 +105,7 @@ impl Lie {
         match self {
             Self::ServerWrongSum | Self::LaneWrongSum | Self::AggregatorWrongSum => "publishes a wrong sum",
             Self::AggregatorWrongRoot => "publishes a wrong root",
+            Self::AggregatorShiftedSum => "publishes a sum of other messages",
             Self::LaneDown => "is down",
             Self::ClientBadOpening => "seals an opening of something else",
             Self::ClientBadCiphertext => "signs a ciphertext out of range",

@@ -67,7 +67,7 @@ fn choose_liar(config: &DemoConfig) -> Party {
         |bound: u16| u16::try_from(word % u32::from(bound)).expect("a remainder is below its modulus");
     match config.lie {
         Lie::ServerWrongSum => Party::Server(ServerId(below(config.servers))),
-        Lie::AggregatorWrongSum | Lie::AggregatorWrongRoot => {
+        Lie::AggregatorWrongSum | Lie::AggregatorWrongRoot | Lie::AggregatorShiftedSum => {
             Party::Aggregator(AggregatorId(below(config.aggregators())))
         }
         Lie::LaneWrongSum | Lie::LaneDown => Party::Lane(NodeId(below(config.lanes.lanes))),
@@ -174,24 +174,22 @@ fn recover(
     let bar = progress.phase(name, collected.ingress.steps() + 1);
     let mut last = Instant::now();
     let mut phases = super::report::Measures::default();
-    let outcome = open(collected, closed, &mut book, &mut |phase| {
+    let mut outcome = open(collected, closed, &mut book, &mut |phase| {
         phases.add(phase, last.elapsed());
         bar.advance(1);
         last = Instant::now();
     })?;
     phases.iter().for_each(|(name, elapsed)| book.phases.add(name, elapsed));
     let common = collected.common;
-    let messages = match &outcome.plaintext {
-        Some(plaintext) => {
-            book.time("recipient decode", || channel::deliver(&common.channel, &common.session, plaintext))
-                .map_err(|error| {
-                    let code = error.code();
-                    anyhow::Error::from(error).context(format!("the sum holds no messages ({code})"))
-                })?
-                .messages
-        }
-        None => Vec::new(),
-    };
+    let delivery = outcome.delivery.take().or_else(|| {
+        let plaintext = outcome.plaintext.as_deref()?;
+        Some(book.time("recipient decode", || channel::deliver(&common.channel, &common.session, plaintext)))
+    });
+    let delivery = delivery.transpose().map_err(|error| {
+        let code = error.code();
+        anyhow::Error::from(error).context(format!("the sum holds no messages ({code})"))
+    })?;
+    let messages = delivery.map_or_else(Vec::new, |delivery| delivery.messages);
     bar.advance(1);
     bar.finish();
     // What a client has sent that is not in the set is not to come out.

@@ -20,7 +20,7 @@ pub struct Row {
     pub lie: &'static str,
     /// What is published in place of, or beside, the lying aggregator's honest sum.
     publishes: fn(&Scene) -> Vec<GroupSum>,
-    audit: Audit,
+    audit: Audit<'static>,
     /// What convicts the aggregator, if anything does.
     pub convicts: Option<&'static str>,
     /// What proves nothing.

@@ -4,7 +4,7 @@ use super::wire::{high_s, lengths};
 use super::{
     ANYBODYS, Cell, Ends, Lie, NO_BYTES, NO_OBJECT, OTHER_LOG, Seen, TRUE_ELSEWHERE, WHO_DROPPED_IT, cell, no,
 };
-use crate::aggregated::{HONEST, NET, SCENE, forged, residues, run, truth};
+use crate::aggregated::{HONEST, NET, SCENE, forged, residues, run, shifts, truth};
 use panetiere::bulletin::GroupSum;
 use panetiere::protocol::Audit;
 use panetiere::wire::DecodeWith;
@@ -50,8 +50,8 @@ pub static CELLS: &[Cell] = &[
         let noisy = residues(truth().ciphertext(), |word, q| (word + 64) % q);
         published(forged(|_| {}, truth(), noisy), Audit::OnFailure)
     }),
-    // Seen when the posts are added again; the payload's check symbols say when to.
-    cell(Lie::BadPayload, FALSE, &[], Ends::Same, || run(Lie::BadPayload)),
+    // Seen when the posts are added again, and that the channel does not deliver says when to.
+    cell(Lie::BadPayload, FALSE, &[], Ends::Same, || run(Lie::BadPayload).and(shifts)),
     cell(Lie::CopiedCiphertext, FALSE, &[], Ends::Same, || {
         run(Lie::CopiedCiphertext).and(|| {
             let negated = residues(SCENE.groups[0].ciphertext(), |word, q| (q - word) % q);
@@ -111,7 +111,7 @@ pub static CELLS: &[Cell] = &[
 ];
 
 /// The lying aggregator publishes this in place of its sum, read back from its bytes.
-fn published(sum: GroupSum, audit: Audit) -> Seen {
+fn published(sum: GroupSum, audit: Audit<'_>) -> Seen {
     let mut seen = Seen::default();
     let sum = GroupSum::from_bytes_with(&NET.params, &sum.to_bytes(&NET.params)).unwrap();
     let out =

@@ -7,11 +7,11 @@ use super::{
 };
 use crate::servers::{honest, run};
 use crate::{CHEAT, LIAR, NET, SCENE};
-use panetiere::bulletin::{Answer, Checked, Complaint, ServerBulletinEntry, StatementContext, SumClaim};
+use panetiere::bulletin::{Answer, Checked, ServerBulletinEntry, StatementContext, SumClaim};
 use panetiere::cs::OpeningError;
 use panetiere::evidence::Evidence;
 use panetiere::fault::Attribution;
-use panetiere::ids::{ClientId, ServerId};
+use panetiere::ids::{ClientId, ServerId, StatementDigest};
 use panetiere::protocol::{
     AnswerGuard, CheckedSet, Standing, compare_checked, complain, set_rule, verify_complaint,
 };
@@ -81,8 +81,8 @@ pub static CELLS: &[Cell] = &[
         &[
             ("complaint_good_envelope", "its own code makes no complaint about a good envelope"),
             (
-                "complaint_not_in_post",
-                "of an envelope that the client did not sign for it: another log, or nonsense",
+                "complaint_other_statement",
+                "of a statement that is not the one that counts: another log, or nonsense",
             ),
             (
                 "complaint_unanswered",
@@ -170,13 +170,13 @@ fn kernel_vector() -> Seen {
 pub fn checked(round: &Round<'_>, server: u16, about: &[ClientId]) -> Checked {
     let inbox = &round.inboxes[usize::from(server)];
     let complaint = |client: &ClientId| {
-        let (_, envelope) = inbox.iter().find(|(post, _)| post.client() == *client).unwrap();
-        (*client, Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
+        let (post, _) = inbox.iter().find(|(post, _)| post.client() == *client).unwrap();
+        (*client, post.statement().digest())
     };
     signed(round, server, about.iter().map(complaint).collect())
 }
 
-fn signed(round: &Round<'_>, server: u16, complaints: BTreeMap<ClientId, Complaint>) -> Checked {
+fn signed(round: &Round<'_>, server: u16, complaints: BTreeMap<ClientId, StatementDigest>) -> Checked {
     let context = StatementContext::new(&NET.params, &round.session);
     let key = NET.server(ServerId(server)).signing_key();
     let checked = Checked::sign(context, ServerId(server), complaints, key);
@@ -220,11 +220,10 @@ fn false_complaint() -> Seen {
     let mut round = NET.posted(1);
     let (post, envelope) = round.inboxes[2][1].clone();
     seen.fault(&complain(NET.server(LIAR), &NET.params, &post, &envelope).unwrap_err());
-    // Another server's envelope: no complaint at all.
-    let other = &round.inboxes[3][1].1;
-    let nonsense = Complaint { envelope: other.digest(), path: other.path.clone() };
-    let nonsense = signed(&round, 2, BTreeMap::from([(CHEAT, nonsense)]));
-    seen.fault(&verify_complaint(&NET.params, &nonsense, &post).unwrap_err());
+    // Another client's statement: no complaint at all.
+    let other = round.inboxes[2][0].0.statement().digest();
+    let nonsense = signed(&round, 2, BTreeMap::from([(CHEAT, other)]));
+    seen.fault(&verify_complaint(&nonsense, &post).unwrap_err());
     assert_eq!(rule(&round, &[nonsense], &[]).members, NET.all().clients());
     // About its own envelopes, of every client: each answers once, and the answers take the envelopes' place.
     let all: Vec<ClientId> = NET.ids().collect();

@@ -1,0 +1,83 @@
+//! A reader takes checkpoints that extend what it has read, and nothing else.
+
+use panetiere::fault::{Attribution, Fault};
+use panetiere::ids::ClientId;
+use panetiere_api::follow::{FollowError, Follower};
+use panetiere_api::leaf::Leaf;
+use panetiere_api::round::NoBlobs;
+use panetiere_api::testing::{MemoryLog, Scene};
+use tlog::key::NoteSigner;
+
+fn scene() -> Scene {
+    Scene::new(1, 4, 40, |shape| shape.servers(4))
+}
+
+/// A log with an epoch and some admissions.
+fn log(scene: &Scene, clients: u32) -> MemoryLog {
+    let mut log = MemoryLog::default();
+    log.append(&scene.epoch_leaf(scene.plan()));
+    for client in 0..clients {
+        log.append(&scene.admission(ClientId(client)));
+    }
+    log
+}
+
+#[test]
+fn a_reader_follows_a_log_that_grows() {
+    let scene = scene();
+    let mut reader = Follower::new(scene.record());
+    let full = log(&scene, 4);
+    for size in 1..=full.entries.len() {
+        let mut prefix = MemoryLog::default();
+        for entry in &full.entries[..size] {
+            prefix.append_bytes(entry.clone());
+        }
+        let note = prefix.checkpoint(&scene.log_key());
+        let applied = reader.advance(&note, &full.entries[size - 1..size], &NoBlobs).unwrap();
+        assert!(applied.iter().all(|leaf| leaf.outcome.is_ok()));
+        assert_eq!((reader.head(), applied.len()), (prefix.head(), 1));
+        assert_eq!(reader.agrees(&prefix.head()), Some(true));
+        assert!(reader.advance(&note, &[], &NoBlobs).unwrap().is_empty(), "the same checkpoint again");
+    }
+    assert_eq!(reader.record().epoch().unwrap().members().count(), 4);
+    assert_eq!(reader.agrees(&log(&scene, 2).head()), Some(true), "an earlier head that was read");
+}
+
+#[test]
+fn what_does_not_extend_what_was_read_is_refused() {
+    let scene = scene();
+    let (key, full) = (scene.log_key(), log(&scene, 4));
+    let mut reader = Follower::new(scene.record());
+    let short = log(&scene, 2);
+    reader.advance(&short.checkpoint(&key), &short.entries, &NoBlobs).unwrap();
+    let rest = &full.entries[3..];
+    let stranger = NoteSigner::from_seed(panetiere_api::testing::ORIGIN.parse().unwrap(), &[9; 32]);
+    let mut fork = log(&scene, 1);
+    fork.append(&scene.admission(ClientId(3)));
+    let mut longer_fork = fork.clone();
+    longer_fork.append(&scene.admission(ClientId(2)));
+    let mut swapped = rest.to_vec();
+    swapped.swap(0, 1);
+    let older = log(&scene, 1);
+    let cases = [
+        (full.checkpoint(&stranger), rest.to_vec(), "checkpoint_unsigned"),
+        (full.checkpoint(&key), rest[..1].to_vec(), "follow_leaves"),
+        (full.checkpoint(&key), full.entries.clone(), "follow_leaves"),
+        (full.checkpoint(&key), swapped, "follow_root"),
+        (longer_fork.checkpoint(&key), longer_fork.entries[3..].to_vec(), "follow_root"),
+        (older.checkpoint(&key), vec![], "follow_older"),
+        (fork.checkpoint(&key), vec![], "follow_split_view"),
+    ];
+    let before = reader.head();
+    for (note, entries, code) in cases {
+        let error = reader.advance(&note, &entries, &NoBlobs).expect_err(code);
+        assert_eq!(error.code(), code, "{error}");
+        let named = matches!(error, FollowError::SplitView { .. });
+        assert_eq!(error.attribution(), if named { Attribution::Operator } else { Attribution::Nobody });
+        assert_eq!(reader.head(), before, "the reader stays where it was");
+    }
+    reader.advance(&full.checkpoint(&key), rest, &NoBlobs).unwrap();
+    assert_eq!(reader.head(), full.head());
+    assert_eq!(reader.agrees(&fork.head()), Some(false));
+    assert_eq!(Leaf::parse(&full.entries[0]).unwrap().kind(), "epoch");
+}

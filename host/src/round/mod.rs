@@ -1,0 +1,6 @@
+//! Rounds: what the log makes of them ([`panetiere_api::round`]), and when the bulletin moves one on ([`conductor`]).
+
+pub mod conductor;
+pub mod recover;
+
+pub use panetiere_api::round::*;
