@@ -116,3 +116,25 @@ fn bad_shapes_are_usage_errors() {
         assert!(text.contains(arguments[1]), "{arguments:?}: {text}");
     }
 }
+
+#[test]
+fn store_has_every_promised_key_and_leaves_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("UTF-8");
+    let sizes =
+        ["--posts", "200", "--waiting", "64", "--bodies", "3", "--body-bytes", "700000", "--writers", "2"];
+    let output = bench(&[&["store", "--dir", path, "--json"], &sizes[..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    for path in [
+        "small.ticks",
+        "small.store_posts_per_second",
+        "small.plain_posts_per_second",
+        "small.store_to_plain",
+        "large.mb_per_second",
+        "large.bytes",
+    ] {
+        assert!(number(&report, path) > 0.0, "{path}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0);
+}

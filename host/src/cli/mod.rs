@@ -7,6 +7,7 @@ mod bench;
 pub mod demo;
 mod evidence;
 mod lanes;
+mod log;
 pub mod progress;
 pub mod simd;
 pub mod terminal;
@@ -34,6 +35,9 @@ enum Command {
     /// Check evidence of a fault, offline
     #[command(subcommand)]
     Evidence(evidence::Command),
+    /// Look at a log on disk: check all of it, show its end, print a receipt
+    #[command(subcommand)]
+    Log(log::Command),
 }
 
 /// How a run of the program ended.
@@ -81,6 +85,7 @@ fn execute(command: &Command) -> Exit {
         Command::Demo(args) => demo::execute(args, simd),
         Command::Bench(command) => bench::execute(command, simd),
         Command::Evidence(command) => evidence::execute(command, simd),
+        Command::Log(command) => log::execute(command),
     }
 }
 

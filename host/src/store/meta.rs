@@ -3,7 +3,10 @@
 //! A new database is made beside its place and renamed into it, because a crash within redb's own creation leaves a
 //! file that redb does not open. Every transaction should be begun by [`begin`].
 
+mod overlay;
+
 use super::disk::{Access, Disk, DiskFile};
+use overlay::Overlay;
 use redb::{BackendError, Database, StorageBackend, WriteTransaction};
 use std::fmt;
 use std::io;
@@ -76,6 +79,17 @@ pub fn open(disk: &dyn Disk, path: &str) -> Result<Database, MetaError> {
 pub fn open_existing(disk: &dyn Disk, path: &str) -> Result<Database, MetaError> {
     let failed = |source| MetaError::Open { path: path.to_owned(), source };
     database(disk.open(path, Access::Write).map_err(failed)?, path)
+}
+
+/// Opens the database at `path` for reading, and changes nothing: what redb repairs after a crash, it repairs in memory.
+///
+/// # Errors
+/// As [`open_existing`].
+pub fn open_unchanged(disk: &dyn Disk, path: &str) -> Result<Database, MetaError> {
+    let failed = |source| MetaError::Open { path: path.to_owned(), source };
+    let file = disk.open(path, Access::Read).map_err(failed)?;
+    let overlay = Overlay::new(file).map_err(failed)?;
+    database(Arc::new(overlay), path)
 }
 
 fn database(file: Arc<dyn DiskFile>, path: &str) -> Result<Database, MetaError> {

@@ -4,6 +4,7 @@ mod frames;
 mod kernels;
 mod machine;
 mod round;
+mod store;
 mod worker;
 mod yardsticks;
 
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Round(RoundArgs),
     /// Time each arithmetic kernel next to a dependent addition
     Kernels(KernelArgs),
+    /// Write posts durably, next to a plain file that is synced as often
+    Store(store::Args),
     /// One role of `bench round`, driven by its parent over stdin and stdout
     #[command(hide = true)]
     Worker(worker::Args),
@@ -79,6 +82,7 @@ pub(crate) fn execute(command: &Command, simd: Simd) -> Exit {
     let outcome = match command {
         Command::Round(args) => round::execute(args, args.simd.unwrap_or(simd)),
         Command::Kernels(args) => kernels::execute(args, args.simd.unwrap_or(simd)),
+        Command::Store(args) => store::execute(args),
         Command::Worker(args) => worker::execute(args).map(|()| Exit::Ok),
     };
     outcome.unwrap_or_else(|error| {

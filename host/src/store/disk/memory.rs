@@ -141,11 +141,18 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// SplitMix64: choices of a seeded crash, nothing that has to be unpredictable.
-struct Choices(u64);
+/// SplitMix64: choices of a seeded crash or test, nothing that has to be unpredictable.
+#[derive(Clone, Debug)]
+pub struct Choices(u64);
 
 impl Choices {
-    fn below(&mut self, bound: u64) -> u64 {
+    /// The choices of a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number below `bound`, which is not zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
