@@ -12,7 +12,6 @@ use crate::lattice::Lattice;
 use chipmunk::N;
 use chipmunk::ring::modulus::Prime;
 use chipmunk::ring::pack::{PackError, packed_len};
-use chipmunk::ring::{Coeff, Poly, Wire};
 use rayon::prelude::*;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -128,11 +127,12 @@ impl Share {
         })
     }
 
-    /// The share of these polynomials.
-    pub(crate) fn from_polys(polys: impl ExactSizeIterator<Item = Poly<Wire, Coeff>>) -> Self {
-        let mut words = Vec::with_capacity(polys.len() * LIMBS * N);
-        polys.for_each(|poly| words.extend_from_slice(poly.words()));
-        Self(words)
+    /// Both limbs of each polynomial, for writing.
+    pub(crate) fn limbs_mut(&mut self) -> impl Iterator<Item = [&mut [u32]; LIMBS]> {
+        self.0.chunks_exact_mut(LIMBS * N).map(|poly| {
+            let (first, second) = poly.split_at_mut(N);
+            [first, second]
+        })
     }
 }
 

@@ -3,7 +3,9 @@
 //! In odd base b, an integer in `[-(b^k - 1)/2, (b^k - 1)/2]` has exactly one expansion `sum b^i d_i` with k digits in
 //! `[-(b-1)/2, (b-1)/2]`. Recomposing is linear over the ring, decomposing is not.
 
+use crate::N;
 use crate::ring::backend::Kernels;
+use crate::ring::modulus::Prime;
 use crate::ring::rescale::PrimePair;
 use crate::ring::{Coeff, Poly, Ring, RingContext, ShortPoly};
 
@@ -67,17 +69,23 @@ impl<const K: usize> DigitBase<K> {
     /// `sum b^i d_i` in the ring, limb by limb. Digits may be sums of digits, of magnitude below every prime; the base
     /// is below them too.
     pub fn recompose<R: Ring>(&self, ring: &RingContext<R>, digits: &[ShortPoly; K]) -> Poly<R, Coeff> {
-        let kernels = ring.kernels();
-        let (mut out, mut term) = (Poly::zero(), Poly::<R, Coeff>::zero());
-        for (limb, prime) in ring.primes().iter().enumerate() {
-            let (out, term) = (out.limb_mut(limb), term.limb_mut(limb));
-            for digit in digits.iter().rev() {
-                (kernels.scale)(prime, out, self.base);
-                (kernels.from_signed)(prime, term, digit.coefficients());
-                (kernels.add)(prime, out, term);
-            }
+        let mut out = Poly::zero();
+        for limb in 0..R::LIMBS {
+            self.recompose_limb(&ring.primes()[limb], ring.kernels(), digits, out.limb_mut(limb));
         }
         out
+    }
+
+    /// One limb of [`recompose`](Self::recompose), into N words that are there already.
+    pub fn recompose_limb(&self, prime: &Prime, kernels: &Kernels, digits: &[ShortPoly; K], out: &mut [u32]) {
+        let mut term = [0; N];
+        let (most, rest) = digits.split_last().expect("a base has three digits or four");
+        (kernels.from_signed)(prime, out, most.coefficients());
+        for digit in rest.iter().rev() {
+            (kernels.scale)(prime, out, self.base);
+            (kernels.from_signed)(prime, &mut term, digit.coefficients());
+            (kernels.add)(prime, out, &term);
+        }
     }
 }
 

@@ -5,8 +5,9 @@ use crate::ring::{Coeff, Ntt, NttRing, Poly, RingContext, ShortPoly, sample};
 use std::borrow::Borrow;
 use zeroize::Zeroizing;
 
-/// Columns transformed before their products are added up: as many as fit without a reduction.
-const BATCH: usize = 15;
+/// Columns transformed before their products are added up: no more than fit without a reduction (15), and few enough
+/// that they are still in the first-level cache.
+const BATCH: usize = 6;
 
 /// A row of public uniform elements g; the hash of short d is `sum g_k d_k`.
 #[derive(Debug)]

@@ -28,6 +28,18 @@ pub struct RsClientRound {
     pub items: Vec<LaneItem>,
 }
 
+/// Memory for the bodies of a client's items, kept from one round to the next: seven megabytes for the reference cell,
+/// which are slow to get anew each time. What is in it was sent, and is public.
+#[derive(Debug, Default)]
+pub struct ItemMemory(Vec<Vec<u8>>);
+
+impl ItemMemory {
+    /// Takes back the memory of items that were sent.
+    pub fn reclaim(&mut self, items: Vec<LaneItem>) {
+        self.0 = items.into_iter().map(|item| item.body).collect();
+    }
+}
+
 /// Codes a packed ciphertext, commits to the shares, and returns the body of each lane's item: packed share and path.
 ///
 /// # Errors
@@ -35,6 +47,18 @@ pub struct RsClientRound {
 pub fn code_ciphertext(
     code: &LaneCode,
     ciphertext: &[u8],
+) -> Result<(ShareCommitment, Vec<Vec<u8>>), RsError> {
+    code_ciphertext_in(code, ciphertext, &mut ItemMemory::default())
+}
+
+/// [`code_ciphertext`], into memory of an earlier round.
+///
+/// # Errors
+/// As [`code_ciphertext`].
+pub fn code_ciphertext_in(
+    code: &LaneCode,
+    ciphertext: &[u8],
+    memory: &mut ItemMemory,
 ) -> Result<(ShareCommitment, Vec<Vec<u8>>), RsError> {
     let (rs, params) = (code.rs(), code.commitment());
     // A systematic share is never there as a whole: nine megabytes, to be read twice, for the reference cell.
@@ -49,14 +73,25 @@ pub fn code_ciphertext(
     let parity = rs.encode_parity(ciphertext)?;
     labels.extend(params.labels(&parity));
     let (commitment, paths) = params.commit_labels(labels);
-    let items: Vec<(NodeId, &SharePath)> = (0..=u16::MAX).map(NodeId).zip(&paths).collect();
-    let body = |(lane, path)| item_body(code, path, |body| rs.pack_lane(ciphertext, lane, &parity, body));
+    let mut bodies = std::mem::take(&mut memory.0);
+    bodies.resize_with(paths.len(), Vec::new);
+    let items: Vec<(NodeId, (Vec<u8>, &SharePath))> =
+        (0..=u16::MAX).map(NodeId).zip(bodies.into_iter().zip(&paths)).collect();
+    let body = |(lane, (body, path))| {
+        item_body(code, path, body, |body| rs.pack_lane(ciphertext, lane, &parity, body))
+    };
     Ok((commitment, items.into_par_iter().map(body).collect()))
 }
 
-/// The body of one lane item: the packed share, which `pack` appends, then the path.
-pub(super) fn item_body(code: &LaneCode, path: &SharePath, pack: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut body = Vec::with_capacity(code.body_len());
+/// The body of one lane item, in place of what `body` held: the packed share, which `pack` appends, then the path.
+pub(super) fn item_body(
+    code: &LaneCode,
+    path: &SharePath,
+    mut body: Vec<u8>,
+    pack: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    body.clear();
+    body.reserve_exact(code.body_len());
     pack(&mut body);
     path.encode(code.commitment(), &mut body);
     body

@@ -314,7 +314,7 @@ pub fn rebuild_item(
     if commitment.digest(params.lattice()) != *root {
         return Err(RebuildError::NotACodeword { client });
     }
-    let body = |(share, path)| item_body(code, path, |body| code.rs().pack(share, body));
+    let body = |(share, path)| item_body(code, path, Vec::new(), |body| code.rs().pack(share, body));
     let bodies: Vec<Vec<u8>> = shares.par_iter().zip(&paths).map(body).collect();
     // The last hash of an item's path is the root over the envelopes, the same for all lanes. It serves only to blame,
     // and nobody is blamed for a share that has just been verified, so it need not be.

@@ -33,7 +33,10 @@ pub use client::{
     ClientRound, ClientRoundError, cs_commit, kahe_encrypt, kahe_keygen, run_client_round,
     run_client_round_with_openings, seal_openings, shamir_share,
 };
-pub use client_rs::{RsClientRound, code_ciphertext, run_client_round_rs, run_client_round_rs_with_openings};
+pub use client_rs::{
+    ItemMemory, RsClientRound, code_ciphertext, code_ciphertext_in, run_client_round_rs,
+    run_client_round_rs_with_openings,
+};
 pub use complaint::{
     AnswerFault, CheckedFault, CheckedSet, Exclusion, NoComplaint, compare_checked, complain, set_rule,
     verify_answer, verify_checked, verify_complaint,

@@ -265,19 +265,25 @@ impl ShareCommitmentParams {
         assert!(lane.0 < self.lanes, "lane {lane} of {}", self.lanes);
         let ring = &self.lattice.lane;
         let layout = self.summed_layout(clients);
-        gate("share digits", &opening.digits, layout.digit_bound)?;
-        let label = self.leaf.hash(ring, &opening.digits);
+        // Gated, hashed and put together while they are in the cache: an opening is larger than that.
+        let mut memory = HashMemory::default();
+        let mut hashing = self.leaf.begin(ring, &mut memory);
+        let mut share = Share::zero(self.block);
+        for (digits, poly) in opening.digits.as_chunks::<DIGITS>().0.iter().zip(share.limbs_mut()) {
+            // The norm that is told is that of the whole opening.
+            gate("share digits", digits, layout.digit_bound)
+                .or_else(|_| gate("share digits", &opening.digits, layout.digit_bound))?;
+            digits.iter().for_each(|digit| hashing.column(digit));
+            for (limb, prime) in poly.into_iter().zip(self.lattice.wire.primes()) {
+                self.base.base().recompose_limb(prime, self.lattice.kernels(), digits, limb);
+            }
+        }
+        let label = hashing.finish();
         let leaf = (usize::from(lane.0), usize::from(self.lanes));
         let root = self
             .tree
             .walk_sum(ring, leaf, label, &opening.path, layout.path_bound)
             .map_err(OpeningError::Path)?;
-        if root == *root_sum { Ok(self.recompose(&opening.digits)) } else { Err(OpeningError::Root) }
-    }
-
-    /// The share that digits, or sums of digits, make.
-    fn recompose(&self, digits: &[ShortPoly]) -> Share {
-        let polys = digits.as_chunks::<DIGITS>().0;
-        Share::from_polys(polys.iter().map(|digits| self.base.base().recompose(&self.lattice.wire, digits)))
+        if root == *root_sum { Ok(share) } else { Err(OpeningError::Root) }
     }
 }

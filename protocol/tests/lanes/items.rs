@@ -237,3 +237,23 @@ fn rounds_without_lanes_have_no_items() {
     let fault = verify_item(&direct, &post, &item).map(|_| ()).unwrap_err();
     assert_eq!(fault, ItemFault::WrongMode { client });
 }
+
+#[test]
+fn items_do_not_depend_on_the_memory_they_are_made_in() {
+    // Of nothing, of a larger and of a smaller code, and of the same one: a padded block last.
+    let mut memory = ItemMemory::default();
+    for (needed, lanes, polys) in [(3, 5, 7), (1, 6, 9), (3, 5, 7), (3, 5, 7), (2, 3, 1)] {
+        let net = net(needed, lanes, 1, polys);
+        let round = Round::open(&net, 0);
+        let sent = net.client(&round.session, 0);
+        let code = net.params.lane_code().unwrap();
+        let systematic = sent.items[..usize::from(needed)].iter();
+        let mut ciphertext: Vec<u8> =
+            systematic.flat_map(|item| item.body[..code.rs().share_len()].to_vec()).collect();
+        ciphertext.truncate(net.params.kahe().ciphertext_len());
+        let (commitment, bodies) = code_ciphertext_in(code, &ciphertext, &mut memory).unwrap();
+        assert_eq!(commitment, sent.post.share_commitment);
+        assert!(sent.items.iter().map(|item| &item.body).eq(&bodies));
+        memory.reclaim(sent.items);
+    }
+}

@@ -19,8 +19,8 @@ use panetiere::channel::{self, Encoding};
 use panetiere::ids::ClientId;
 use panetiere::plaintext::PlainPoly;
 use panetiere::protocol::{
-    LaneShape, Phase, PostSum, ServerRound, code_ciphertext, cs_commit, decrypt_aggregate, kahe_encrypt,
-    kahe_keygen, seal_openings, shamir_share,
+    ItemMemory, LaneShape, Phase, PostSum, ServerRound, code_ciphertext_in, cs_commit, decrypt_aggregate,
+    kahe_encrypt, kahe_keygen, seal_openings, shamir_share,
 };
 use panetiere::sss::default_threshold;
 use panetiere::wire::{Decode, DecodeWith, Encode};
@@ -168,7 +168,7 @@ fn client(
     let keys = epoch.envelope_keys();
     params.kahe().expand();
     let mut samples = Samples::default();
-    let mut request = Vec::new();
+    let (mut request, mut memory) = (Vec::new(), ItemMemory::default());
     loop {
         frames::read(input, &mut request)?;
         let Ok(number) = <[u8; 4]>::try_from(request.as_slice()) else { break };
@@ -189,7 +189,7 @@ fn client(
         let signing_key = &local.clients[crate::local::index(number)];
         if let Some(code) = params.lane_code() {
             let (share_commitment, (root, envelopes, items)) = samples.time("lanes_ms", || {
-                let (share_commitment, bodies) = code_ciphertext(code, &ciphertext)?;
+                let (share_commitment, bodies) = code_ciphertext_in(code, &ciphertext, &mut memory)?;
                 anyhow::Ok((share_commitment, delivery_root(client, sealed, bodies)))
             })?;
             let (statement, post) = samples.time("pack_ms", || {
@@ -204,6 +204,7 @@ fn client(
             frames::write(output, &post)?;
             send_all(output, &envelopes)?;
             send_all(output, &items)?;
+            memory.reclaim(items);
         } else {
             let (statement, head, envelopes) = samples.time("pack_ms", || {
                 let (env_root, envelopes) = env_root(client, sealed);
