@@ -56,7 +56,7 @@ pub fn run(data: &[u8]) {
                 vector
             }
             _ => {
-                let seed = [u8::try_from(client).expect("few clients") + 16 * input.u8() % 240; 32];
+                let seed = [u8::try_from(client).expect("few clients") | input.u8() << 4; 32];
                 let rng = &mut ChaCha20Rng::from_seed(seed);
                 encode_message(rng, channel, session, &message).expect("it fits")
             }

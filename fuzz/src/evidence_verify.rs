@@ -78,7 +78,10 @@ pub fn run(data: &[u8]) {
     assert!(evidence.to_bytes() == bytes, "two encodings");
     let kernels = Simd::under_test().kernels();
     let verdict = evidence.verify(kernels);
-    assert!(verdict == evidence.verify(kernels), "two verdicts");
+    // The parameters are made for each verdict, which takes most of the time.
+    if bytes.len() % 16 == 0 {
+        assert!(verdict == evidence.verify(kernels), "two verdicts");
+    }
     let Ok(verdict) = verdict else { return };
     let convicted = verdict.convicted();
     match &verdict.outcome {

@@ -95,7 +95,7 @@ pub fn evidence() -> Vec<Vec<u8>> {
         group(SumPart::Ciphertext),
         Evidence::double_group_sum(&AGGREGATED.params, &AGGREGATED.epoch, [&GROUPS[0], &GROUPS[1]]),
         Evidence::double_lane_sum(lanes.0, lanes.1, [&LANE_SUMS[0][0], &LANE_SUMS[0][1]]),
-        Evidence::double_post(params, epoch, &own, [&post.head.signed, &coded.post.signed]),
+        Evidence::double_post(params, epoch, &own, [&post.head.signed, &SENT[1].post.head.signed]),
         Evidence::bad_share(lanes.0, lanes.1, &coded_own, &coded.post.signed, &coded.items[2]),
         Evidence::not_a_codeword(lanes.0, lanes.1, &coded_own, &coded.post.signed, &coded.items),
         Evidence::bad_ciphertext(params, epoch, &own, &post.head.signed, &post.ciphertext),
