@@ -35,6 +35,8 @@ ALLOWED_LICENCES = {
     "Unlicense",
     "Zlib",
 }
+# Of what is built in fuzz/ and nowhere else: a permissive licence (libFuzzer's), but none that a release should carry.
+ALLOWED_LICENCES_FUZZ = ALLOWED_LICENCES | {"NCSA"}
 # An exception only adds permissions to the licence it follows, but each is read before it is listed.
 ALLOWED_EXCEPTIONS = {"LLVM-exception"}
 
@@ -178,14 +180,14 @@ def label(package):
     return f"{package['name']} {package['version']}"
 
 
-def check_licences(metadata):
+def check_licences(metadata, licences=None):
     for package in metadata["packages"]:
         expression = package["license"]
         if not expression:
             yield f"{label(package)}: states no SPDX licence; replace the crate"
             continue
         try:
-            allowed = spdx_allowed(expression)
+            allowed = spdx_allowed(expression, licences)
         except SpdxError as error:
             yield f"{label(package)}: licence '{expression}' is no SPDX expression ({error}); replace the crate"
             continue
@@ -336,11 +338,49 @@ def check_inheritance(name, manifest):
                     yield f"{name}: [{table}] {dependency} has its own version; write {dependency}.workspace = true"
 
 
-def check_workspace(root):
+def check_same_versions(lock, fuzz_lock):
+    """What is fuzzed is what is shipped: a crate that both lock files have, they have in one version."""
+    versions = {}
+    for package in lock.get("package", []):
+        versions.setdefault(package["name"], set()).add(package["version"])
+    for package in fuzz_lock.get("package", []):
+        name, found = package["name"], package["version"]
+        expected = versions.get(name, {found})
+        if found not in expected:
+            yield (
+                f"{name}: fuzz/Cargo.lock has {found}, Cargo.lock has {', '.join(sorted(expected))}; "
+                "copy Cargo.lock to fuzz/Cargo.lock and run cargo metadata there"
+            )
+
+
+def read_metadata(root):
     command = ["cargo", "metadata", "--locked", "--format-version", "1"]
-    metadata = json.loads(subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout)
+    return json.loads(subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def check_fuzz(root, lock):
+    """The workspace of the fuzz targets: it builds on this one and ships nothing."""
+    metadata = read_metadata(root / "fuzz")
+    fuzz_lock = tomllib.loads((root / "fuzz" / "Cargo.lock").read_text("utf-8"))
+    # Our own crates are those of the workspace above, by their paths.
+    own = {p["id"] for p in metadata["packages"] if pathlib.Path(p["manifest_path"]).is_relative_to(root) and p["source"] is None}
+    metadata["workspace_members"] = sorted(own)
+    return [
+        f"fuzz: {violation}"
+        for violation in (
+            *check_licences(metadata, ALLOWED_LICENCES_FUZZ),
+            *check_sources(metadata, fuzz_lock),
+            *check_banned(metadata),
+            *check_same_versions(lock, fuzz_lock),
+        )
+    ]
+
+
+def check_workspace(root):
+    metadata = read_metadata(root)
     lock = tomllib.loads((root / "Cargo.lock").read_text("utf-8"))
     violations = [
+        *check_fuzz(root, lock),
         *check_licences(metadata),
         *check_sources(metadata, lock),
         *check_banned(metadata),
@@ -506,6 +546,19 @@ class CheckTests(unittest.TestCase):
         self.assertEqual(list(check_inheritance("m", good)), [])
         self.assert_one(check_inheritance("m", {"dev-dependencies": {"a": "1"}}), "a.workspace = true")
         self.assert_one(check_inheritance("m", {"target": {"x": {"dependencies": {"b": {"version": "1"}}}}}), "b.workspace")
+
+
+    def test_same_versions(self):
+        lock = {"package": [{"name": "a", "version": "1.0.0"}, {"name": "a", "version": "2.0.0"}]}
+        other = {"package": [{"name": "a", "version": "2.0.0"}, {"name": "b", "version": "1.0.0"}]}
+        self.assertEqual(list(check_same_versions(lock, other)), [])
+        newer = {"package": [{"name": "a", "version": "2.0.1"}]}
+        self.assert_one(check_same_versions(lock, newer), "fuzz/Cargo.lock has 2.0.1", "1.0.0, 2.0.0")
+
+    def test_licences_of_fuzz(self):
+        tree = sample([("panetiere-host", "a", None)], a={"license": "MIT AND NCSA"})
+        self.assert_one(check_licences(tree), "a 1.0.0", "NCSA")
+        self.assertEqual(list(check_licences(tree, ALLOWED_LICENCES_FUZZ)), [])
 
 
 def main(arguments):
