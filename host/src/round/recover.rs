@@ -3,13 +3,13 @@
 use super::{EpochState, Session};
 use panetiere::bulletin::{
     ClientBulletinEntry, GroupSum, LaneBulletinEntry, Mode, PostHead, RsClientBulletinEntry,
-    ServerBulletinEntry, SignedPost,
+    ServerBulletinEntry, SignedGroupClaim, SignedLaneClaim, SignedPost, SignedSumClaim,
 };
 use panetiere::channel::{ChannelError, ChannelParams, Delivery, deliver};
 use panetiere::cs::Commitment;
 use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
-use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
+use panetiere::ids::{AggregatorId, CiphertextDigest, ClientId, NodeId, ServerId};
 use panetiere::protocol::{
     AggregatorCulprit, Audit, Culprit, LaneCulprit, NotRecovered, PostSource, ProtocolParams, RecipientError,
     Recovered, RecoveredAggregated, RecoveredRs, SetPolicy, aggregate_and_decrypt_rs, recover_aggregated,
@@ -29,10 +29,16 @@ pub trait Bodies {
     /// If it cannot be read now.
     fn body(&self, round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>>;
 
-    /// The messages of an earlier round.
+    /// A checkpoint with cosignatures that covers the round's close, as text: None if none is published.
     ///
     /// # Errors
-    /// If they cannot be read now.
+    /// If it cannot be read now.
+    fn closing(&self, round: RoundId) -> io::Result<Option<Vec<u8>>>;
+
+    /// The published messages of a round.
+    ///
+    /// # Errors
+    /// If they cannot be read now, or what is there is no list of messages.
     fn messages(&self, round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>>;
 }
 
@@ -205,7 +211,8 @@ impl Recovery {
     }
 }
 
-/// Recovers a closed round from what was published: the sums that the log counts, and the posts of its set.
+/// Recovers a closed round from what was published: the sums that the log counts, and the posts of its set. A sum that
+/// cannot be had, or is not what its leaf names, is set aside if enough others are left.
 ///
 /// # Errors
 /// `NotClosed`; `Body`, `Missing`, `Foreign` for a body that is needed; `Slots`; `NotRecovered` with who is at fault.
@@ -214,7 +221,7 @@ pub fn recover(session: &Session, epoch: &EpochState, bodies: &dyn Bodies) -> Re
     let closed = session.closed().ok_or(RecoverError::NotClosed { round })?;
     let channel = channel(session, epoch, bodies)?;
     let library = Library { session, bodies, round };
-    let servers = library.server_sums()?;
+    let (servers, mut unused) = library.server_sums()?;
     let (params, id, document) = (&**session.params(), session.id(), &epoch.plan().document);
     let policy = SetPolicy::anchored(closed.set.clone(), params.min_clients(), params.max_clients());
     let mut failed = None;
@@ -226,7 +233,8 @@ pub fn recover(session: &Session, epoch: &EpochState, bodies: &dyn Bodies) -> Re
                 .map(Parts::direct)
         }
         Mode::Erasure => {
-            let lanes = library.lane_sums()?;
+            let (lanes, more) = library.lane_sums()?;
+            unused.extend(more);
             let posts = |client| library.remember(&mut failed, library.rs_post(client));
             aggregate_and_decrypt_rs(params, id, document, &policy, posts, &servers, &lanes)
                 .map(Parts::erasure)
@@ -252,7 +260,8 @@ pub fn recover(session: &Session, epoch: &EpochState, bodies: &dyn Bodies) -> Re
     let mut named: Vec<Named> = parts.recovered.culprits.into_iter().map(Named::server).collect();
     named.extend(parts.others);
     let discarded = parts.recovered.discarded.iter().map(ToString::to_string);
-    let set_aside = discarded.chain(parts.set_aside).collect();
+    let unused = unused.iter().map(ToString::to_string);
+    let set_aside = discarded.chain(parts.set_aside).chain(unused).collect();
     Ok(Recovery { delivery, named, set_aside })
 }
 
@@ -348,6 +357,61 @@ fn named_in(error: &NotRecovered) -> Vec<Named> {
     named
 }
 
+/// Whether a body is published, and is what its leaf names: nothing of what it says is checked. `Ok` for one that no leaf
+/// names.
+///
+/// # Errors
+/// `Body`, `Missing`, `Foreign`.
+pub fn compare(session: &Session, bodies: &dyn Bodies, body: Body) -> Result<(), RecoverError> {
+    let library = Library { session, bodies, round: session.round() };
+    match body {
+        Body::Post(client) if session.params().mode() == Mode::Erasure => library.rs_post(client).map(drop),
+        Body::Post(client) => {
+            let (_, post) = library.whole_post(client)?;
+            let Some((_, counted)) = session.posts().get(&client) else { return Ok(()) };
+            let digest = blake3::hash(&post.ciphertext);
+            let root = post.head.commitment.digest(session.params().lattice());
+            let same = counted.statement().ciphertext == CiphertextDigest::from_digest(digest.into())
+                && root == *counted.root();
+            library.same(body, same, ())
+        }
+        Body::GroupSum(aggregator) => session
+            .group_sums()
+            .get(&aggregator)
+            .map_or(Ok(()), |leaf| library.group_sum(aggregator, leaf).map(drop)),
+        Body::LaneSum(lane) => {
+            session.lane_sums().get(&lane).map_or(Ok(()), |leaf| library.lane_sum(lane, leaf).map(drop))
+        }
+        Body::ServerSum(server) => {
+            session.server_sums().get(&server).map_or(Ok(()), |leaf| library.server_sum(server, leaf).map(drop))
+        }
+    }
+}
+
+/// Sums that can be used, and why others cannot.
+type Usable<T> = (Vec<T>, Vec<RecoverError>);
+
+/// What is there, if that is enough or everything; else why the first is not.
+fn usable<T>(
+    found: impl Iterator<Item = Result<T, RecoverError>>,
+    enough: usize,
+) -> Result<Usable<T>, RecoverError> {
+    let (mut sums, mut errors) = (Vec::new(), Vec::new());
+    for found in found {
+        match found {
+            Ok(sum) => sums.push(sum),
+            Err(error) => errors.push(error),
+        }
+    }
+    match errors.pop() {
+        Some(error) if sums.len() < enough => Err(error),
+        error => {
+            errors.extend(error);
+            Ok((sums, errors))
+        }
+    }
+}
+
 /// The bodies of one round, each held against its leaf.
 struct Library<'a> {
     session: &'a Session,
@@ -381,31 +445,39 @@ impl Library<'_> {
         if same { Ok(value) } else { Err(self.foreign(body, "it was signed with another claim".to_owned())) }
     }
 
-    fn server_sums(&self) -> Result<Vec<ServerBulletinEntry>, RecoverError> {
-        let sums = self.session.server_sums().iter();
-        sums.map(|(&server, leaf)| {
-            let sum: ServerBulletinEntry = self.parse(Body::ServerSum(server))?;
-            self.same(Body::ServerSum(server), sum.signed().says_the_same(leaf), sum)
-        })
-        .collect()
+    fn server_sum(&self, server: ServerId, leaf: &SignedSumClaim) -> Result<ServerBulletinEntry, RecoverError> {
+        let sum: ServerBulletinEntry = self.parse(Body::ServerSum(server))?;
+        self.same(Body::ServerSum(server), sum.signed().says_the_same(leaf), sum)
     }
 
-    fn lane_sums(&self) -> Result<Vec<LaneBulletinEntry>, RecoverError> {
-        let sums = self.session.lane_sums().iter();
-        sums.map(|(&lane, leaf)| {
-            let sum: LaneBulletinEntry = self.parse(Body::LaneSum(lane))?;
-            self.same(Body::LaneSum(lane), sum.signed().says_the_same(leaf), sum)
-        })
-        .collect()
+    fn server_sums(&self) -> Result<Usable<ServerBulletinEntry>, RecoverError> {
+        let sums = self.session.server_sums().iter().map(|(&server, leaf)| self.server_sum(server, leaf));
+        usable(sums, self.params().threshold().into())
     }
 
+    fn lane_sum(&self, lane: NodeId, leaf: &SignedLaneClaim) -> Result<LaneBulletinEntry, RecoverError> {
+        let sum: LaneBulletinEntry = self.parse(Body::LaneSum(lane))?;
+        self.same(Body::LaneSum(lane), sum.signed().says_the_same(leaf), sum)
+    }
+
+    fn lane_sums(&self) -> Result<Usable<LaneBulletinEntry>, RecoverError> {
+        let sums = self.session.lane_sums().iter().map(|(&lane, leaf)| self.lane_sum(lane, leaf));
+        usable(sums, self.params().lanes().map_or(0, |shape| shape.needed.into()))
+    }
+
+    fn group_sum(
+        &self,
+        aggregator: AggregatorId,
+        leaf: &SignedGroupClaim,
+    ) -> Result<GroupSum, RecoverError> {
+        let sum: GroupSum = self.parse(Body::GroupSum(aggregator))?;
+        self.same(Body::GroupSum(aggregator), sum.signed().says_the_same(leaf), sum)
+    }
+
+    /// Without one of them nothing covers its members.
     fn group_sums(&self) -> Result<Vec<GroupSum>, RecoverError> {
         let sums = self.session.group_sums().iter();
-        sums.map(|(&aggregator, leaf)| {
-            let sum: GroupSum = self.parse(Body::GroupSum(aggregator))?;
-            self.same(Body::GroupSum(aggregator), sum.signed().says_the_same(leaf), sum)
-        })
-        .collect()
+        sums.map(|(&aggregator, leaf)| self.group_sum(aggregator, leaf)).collect()
     }
 
     /// The statement that counts, and the key of its client.
