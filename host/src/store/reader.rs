@@ -58,7 +58,9 @@ impl Reader {
         let transaction = self.database.begin_read().map_err(StoreError::meta)?;
         let heads = transaction.open_table(HEADS).map_err(StoreError::meta)?;
         let text = heads.get(OWN_LOG).map_err(StoreError::meta)?;
-        parse_note(text.ok_or_else(|| StoreError::Log { what: "no checkpoint is stored".to_owned() })?.value())
+        parse_note(
+            text.ok_or_else(|| StoreError::Log { what: "no checkpoint is stored".to_owned() })?.value(),
+        )
     }
 
     /// Hands over every file of the published log but the checkpoint, made again from the leaves.
@@ -103,7 +105,8 @@ impl Reader {
         for row in blobs.range::<&[u8; 40]>(&first..=&last).map_err(StoreError::meta)? {
             let (key, row) = row.map_err(StoreError::meta)?;
             let (round, digest) = tables::read_blob_key(key.value());
-            names.extend(tables::read_blob_row(round, row.value()).map(|at| BlobName { digest, len: at.len }));
+            names
+                .extend(tables::read_blob_row(round, row.value()).map(|at| BlobName { digest, len: at.len }));
         }
         Ok(names)
     }

@@ -10,7 +10,8 @@ use panetiere::wire::{DecodeError, DecodeErrorKind, HEADER_LEN, ObjectType, Read
 pub fn messages_to_bytes<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut sorted: Vec<&[u8]> = messages.into_iter().collect();
     sorted.sort_unstable();
-    let mut out = Vec::with_capacity(HEADER_LEN + sorted.iter().map(|message| 4 + message.len()).sum::<usize>());
+    let mut out =
+        Vec::with_capacity(HEADER_LEN + sorted.iter().map(|message| 4 + message.len()).sum::<usize>());
     ObjectType::Messages.encode_header(&mut out);
     for message in sorted {
         let len = u32::try_from(message.len()).expect("messages are shorter than 4 GiB");
