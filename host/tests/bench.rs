@@ -121,7 +121,8 @@ fn bad_shapes_are_usage_errors() {
 fn store_has_every_promised_key_and_leaves_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_str().expect("UTF-8");
-    let sizes = ["--posts", "200", "--waiting", "64", "--bodies", "3", "--body-bytes", "700000", "--writers", "2"];
+    let sizes =
+        ["--posts", "200", "--waiting", "64", "--bodies", "3", "--body-bytes", "700000", "--writers", "2"];
     let output = bench(&[&["store", "--dir", path, "--json"], &sizes[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");

@@ -1,7 +1,11 @@
 //! `panetiere log` as an operator meets it: on a bulletin's directory, running or not, and on a mirror's.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use panetiere_host::store::disk::LocalDisk;
-use panetiere_host::store::{BlobName, BlobStore as _, Class, Options, Sequencer, Store, Submission};
+use panetiere_host::store::{
+    BlobName, BlobStore as _, Class, Options, Sequencer, StartError, Store, Submission,
+};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -25,7 +29,10 @@ fn store(directory: &Path) -> (Store, Sequencer) {
     writer.write(b"a body").unwrap();
     let blobs = vec![writer.finish().unwrap()];
     let mut batch: Vec<_> = (0..260)
-        .map(|number| Submission { leaf: Some(format!("entry {number}").into_bytes()), ..Submission::default() })
+        .map(|number| Submission {
+            leaf: Some(format!("entry {number}").into_bytes()),
+            ..Submission::default()
+        })
         .collect();
     batch[0].blobs = blobs;
     sequencer.tick(1, &batch).unwrap();
@@ -71,7 +78,10 @@ fn a_bulletin_is_checked_whole_and_left_as_it_is() {
     let before = bytes(path);
     let (code, report) = fsck(path, &[]);
     assert_eq!(code, Some(0), "{report}");
-    assert_eq!((&report["published"], &report["stored"], &report["bodies"]), (&260.into(), &260.into(), &1.into()));
+    assert_eq!(
+        (&report["published"], &report["stored"], &report["bodies"]),
+        (&260.into(), &260.into(), &1.into())
+    );
     assert_eq!(report["key"], key().verifier().to_string());
     let output = panetiere(&["log", "fsck"], path);
     assert!(text(&output).ends_with("\nok\n"), "{}", text(&output));
@@ -88,7 +98,10 @@ fn a_bulletin_is_checked_whole_and_left_as_it_is() {
     let output = panetiere(&["log", "fsck"], path);
     assert_eq!(output.status.code(), Some(3));
     let text = text(&output);
-    assert!(text.contains("FAULT       log/tile/0/000: ") && text.contains("rounds/1/posts-0000.seg at 0"), "{text}");
+    assert!(
+        text.contains("FAULT       log/tile/0/000: ") && text.contains("rounds/1/posts-0000.seg at 0"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -100,6 +113,9 @@ fn a_running_bulletin_is_not_disturbed() {
     assert_eq!((code, &report["running"], &report["stored"]), (Some(0), &true.into(), &Value::Null));
     let output = panetiere(&["log", "fsck"], path);
     assert!(text(&output).contains("another process has the directory open"));
+    let disk = Arc::new(LocalDisk::new(path));
+    let second = Store::open(disk, Options::new(NAME.parse().unwrap(), key()), 1).map(drop);
+    assert!(matches!(second, Err(StartError::Locked)), "{second:?}");
     let submission = Submission { leaf: Some(b"after".to_vec()), ..Submission::default() };
     sequencer.tick(2, &[submission]).unwrap().remove(0).unwrap();
     let (_, report) = fsck(path, &["--key", &key().verifier().to_string()]);
@@ -179,7 +195,8 @@ fn what_is_no_log_is_a_usage_error() {
 #[test]
 fn help_has_examples() {
     for (command, example) in [("fsck", "--key"), ("tail", "-n 100"), ("prove", "tlog-proof")] {
-        let output = Command::new(env!("CARGO_BIN_EXE_panetiere")).args(["log", command, "--help"]).output().unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_panetiere")).args(["log", command, "--help"]).output().unwrap();
         let help = text(&output);
         assert!(help.contains("Example") && help.contains(&format!("panetiere log {command} ")), "{help}");
         assert!(help.contains(example), "{help}");

@@ -9,7 +9,7 @@
 
 use super::recover::{Bodies, Body};
 use super::{Blobs, Unavailable};
-use crate::store::{BlobName, BlobStore, Change, Class, Reader, Store, StoreError, StoredBlob, What};
+use crate::store::{BlobName, BlobStore, Change, Class, Reader, Row, Store, StoreError, StoredBlob, What};
 use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
 use panetiere_api::leaf::{Expulsion, RoundId, messages_from_bytes};
 use std::io;
@@ -131,7 +131,7 @@ pub trait Shelf {
     ///
     /// # Errors
     /// The store's.
-    fn rows(&self, from: &[u8], most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
+    fn rows(&self, from: &[u8], most: usize) -> Result<Vec<Row>, StoreError>;
 
     /// A blob of a round.
     ///
@@ -141,7 +141,7 @@ pub trait Shelf {
 }
 
 impl Shelf for Store {
-    fn rows(&self, from: &[u8], most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    fn rows(&self, from: &[u8], most: usize) -> Result<Vec<Row>, StoreError> {
         self.values(NAMESPACE, (Bound::Included(from), Bound::Unbounded), most)
     }
 
@@ -151,7 +151,7 @@ impl Shelf for Store {
 }
 
 impl Shelf for Reader {
-    fn rows(&self, from: &[u8], most: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    fn rows(&self, from: &[u8], most: usize) -> Result<Vec<Row>, StoreError> {
         self.values(NAMESPACE, (Bound::Included(from), Bound::Unbounded), most)
     }
 

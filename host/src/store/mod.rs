@@ -35,5 +35,5 @@ pub use error::{StartError, StoreError};
 pub use log::Log;
 pub use reader::Reader;
 pub use sequencer::{Change, Committed, Sequencer, Submission, What};
-pub use shared::Store;
+pub use shared::{Row, Store};
 pub use start::{Grease, Options, StartCheck, Started};

@@ -2,7 +2,7 @@
 
 use super::blob::BlobName;
 use super::disk::{Access, Disk, DiskFile};
-use super::shared::{self, chain, log_error, parse_note};
+use super::shared::{self, Row, chain, log_error, parse_note};
 use super::tables::{self, BLOBS, DELETED, HEADS, LOCK, META, OWN_LOG};
 use super::tiles::StoredTiles;
 use super::{StoreError, meta, publish};
@@ -89,7 +89,7 @@ impl Reader {
         namespace: &str,
         range: (Bound<&[u8]>, Bound<&[u8]>),
         most: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    ) -> Result<Vec<Row>, StoreError> {
         shared::values(&self.database, namespace, range, most)
     }
 
