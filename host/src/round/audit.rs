@@ -132,7 +132,7 @@ pub fn audit(anchor: Anchor, kernels: &'static Kernels, place: &Place<'_>, round
     let (session, head, messages) = (None, None, None);
     let mut audit = Audit { round, session, head, lines: Vec::new(), leaves: Vec::new(), messages };
     let closing = audit.closing_note(place.bodies);
-    let sizes = closing.iter().filter_map(|note| size_of(note)).collect();
+    let sizes = closing.iter().filter_map(size_of).collect();
     let tiles = PublishedTiles::new(Arc::clone(&place.disk), place.directory);
     let reading = reading::read(anchor, kernels, &tiles, place.blobs, &Wanted { round: Some(round), sizes });
     audit.files(place);
@@ -141,7 +141,8 @@ pub fn audit(anchor: Anchor, kernels: &'static Kernels, place: &Place<'_>, round
         Err(error) => {
             let outcome = if error.is_fault() { Outcome::Fault } else { Outcome::Missing };
             audit.say(outcome, Source::Log, error.code(), chain(&error));
-            let text = "nothing else was audited: everything follows from the leaves, and these are not the log's";
+            let text =
+                "nothing else was audited: everything follows from the leaves, and these are not the log's";
             audit.say(Outcome::Missing, Source::Log, "audit_stopped", text);
             return audit;
         }
@@ -300,18 +301,26 @@ impl Audit {
         };
         let head = cosigned.checkpoint.head();
         if head.size <= closed.at {
-            let text = format!("the closing checkpoint has {} leaves, the close is leaf {}", head.size, closed.at);
+            let text =
+                format!("the closing checkpoint has {} leaves, the close is leaf {}", head.size, closed.at);
             self.say(Outcome::Fault, source, "closing_too_early", text);
         } else if root.is_some_and(|root| root != head.root) {
             // The log's own signature is under both roots.
-            let text = format!("the log signed two trees of {} leaves: this one and the closing checkpoint's", head.size);
+            let text = format!(
+                "the log signed two trees of {} leaves: this one and the closing checkpoint's",
+                head.size
+            );
             self.charge(Outcome::Fault, source, "follow_split_view", text, Attribution::Operator, None);
         } else if root.is_none() {
-            let text = format!("the closing checkpoint has {} leaves, this copy of the log has fewer", head.size);
+            let text =
+                format!("the closing checkpoint has {} leaves, this copy of the log has fewer", head.size);
             self.say(Outcome::Missing, source, "closing_ahead", text);
         } else {
             let (have, need, of) = (cosigned.cosigners.len(), quorum.needed(), quorum.witnesses().len());
-            let text = format!("{have} of {of} witnesses cosigned the close at leaf {}; {need} are needed", closed.at);
+            let text = format!(
+                "{have} of {of} witnesses cosigned the close at leaf {}; {need} are needed",
+                closed.at
+            );
             self.say(Outcome::Ok, source, "closing_quorum", text);
         }
     }

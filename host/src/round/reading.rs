@@ -296,14 +296,11 @@ impl Fold {
     fn take(&mut self, entry: &[u8], blobs: &dyn Blobs) -> Result<(), Unavailable> {
         let index = self.record.size();
         let leaf = Leaf::parse(entry).ok();
-        match &leaf {
-            // Either may push the round, or its epoch, out of the record.
-            Some(Leaf::RoundOpen(_) | Leaf::Epoch(_)) => {
-                if let Some((session, epoch)) = self.current() {
-                    self.kept = Some((session.clone(), epoch.clone()));
-                }
-            }
-            _ => {}
+        // Either may push the round, or its epoch, out of the record.
+        if let Some(Leaf::RoundOpen(_) | Leaf::Epoch(_)) = &leaf
+            && let Some((session, epoch)) = self.current()
+        {
+            self.kept = Some((session.clone(), epoch.clone()));
         }
         let oldest = self.record.rounds().next().map(|oldest| self.summary(oldest));
         let full = self.record.rounds().count() == RECENT_ROUNDS;

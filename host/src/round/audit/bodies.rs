@@ -46,7 +46,9 @@ impl Audit {
                 self.say(Outcome::Ok, Source::Body, "bodies", text);
             }
             if absent > 0 {
-                let text = format!("{absent} {what} are not here: they are with the aggregators, whose sums can be checked without unless they lied");
+                let text = format!(
+                    "{absent} {what} are not here: they are with the aggregators, whose sums can be checked without unless they lied"
+                );
                 self.say(Outcome::Note, Source::Body, "posts_elsewhere", text);
             }
         }
@@ -72,20 +74,31 @@ impl Audit {
             self.say(Outcome::Note, Source::Recomputed, "set_aside", format!("not used: {text}"));
         }
         let used = session.server_sums().len();
-        let text = format!("the sum over the set opens with the server sums at hand ({used} stand in the log)");
+        let text =
+            format!("the sum over the set opens with the server sums at hand ({used} stand in the log)");
         self.say(Outcome::Ok, Source::Recomputed, "opened", text);
         self.messages = Some(recovery.messages().len());
         let count = recovery.messages().len();
         match &recovery.delivery {
             Ok(delivery) if delivery.missing == Missing::Nothing => {
-                self.say(Outcome::Ok, Source::Recomputed, "decoded", format!("it decodes to {count} messages"));
+                self.say(
+                    Outcome::Ok,
+                    Source::Recomputed,
+                    "decoded",
+                    format!("it decodes to {count} messages"),
+                );
             }
             Ok(_) => {
-                let text = format!("it decodes to {count} messages; others did not come out, and nobody can be named for it");
+                let text = format!(
+                    "it decodes to {count} messages; others did not come out, and nobody can be named for it"
+                );
                 self.say(Outcome::Note, Source::Recomputed, "decoded_in_part", text);
             }
             Err(error) => {
-                let text = format!("the sum is no sum of messages, and nobody can be named for it: {}", chain(error));
+                let text = format!(
+                    "the sum is no sum of messages, and nobody can be named for it: {}",
+                    chain(error)
+                );
                 self.say(Outcome::Fault, Source::Recomputed, error.code(), text);
             }
         }
@@ -122,22 +135,33 @@ impl Audit {
         match found.session.result() {
             None => self.say(Outcome::Note, Source::Log, "no_result", "no recipient has published a result"),
             Some(result) if *result == computed => {
-                let text = format!("the result is what comes out: {} messages and their root", result.messages);
+                let text =
+                    format!("the result is what comes out: {} messages and their root", result.messages);
                 self.say(Outcome::Ok, Source::Recomputed, "result", text);
             }
             Some(result) => {
-                let text = format!("{}: it says {}, {} come out", signer(found), says(result), says(&computed));
+                let text =
+                    format!("{}: it says {}, {} come out", signer(found), says(result), says(&computed));
                 self.say(Outcome::Fault, Source::Recomputed, "result_differs", text);
             }
         }
         match bodies.messages(self.round) {
-            Ok(None) => self.say(Outcome::Note, Source::Body, "no_messages", "no messages are published here"),
+            Ok(None) => {
+                self.say(Outcome::Note, Source::Body, "no_messages", "no messages are published here")
+            }
             Ok(Some(published)) if published == recovery.messages() => {
-                self.say(Outcome::Ok, Source::Body, "messages", "the published messages are those that come out");
+                self.say(
+                    Outcome::Ok,
+                    Source::Body,
+                    "messages",
+                    "the published messages are those that come out",
+                );
             }
             Ok(Some(published)) => {
                 let (have, come) = (published.len(), recovery.messages().len());
-                let text = format!("the {have} messages published here are not the {come} that come out; whoever keeps them altered them");
+                let text = format!(
+                    "the {have} messages published here are not the {come} that come out; whoever keeps them altered them"
+                );
                 self.say(Outcome::Fault, Source::Body, "messages_differ", text);
             }
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
@@ -163,15 +187,19 @@ fn short(hash: &[u8; 32]) -> String {
 /// Which recipient signed the result that counts, in words. Recipients are no party of the protocol: what one says can be
 /// computed again, and costs nobody anything.
 fn signer(found: &Found) -> String {
-    let results = found.leaves.iter().filter(|seen| seen.outcome.is_ok());
-    let signed = results.filter_map(|seen| match Leaf::parse(&seen.entry) {
+    let mut counted = found.leaves.iter().filter(|seen| seen.outcome.is_ok());
+    let signed = counted.find_map(|seen| match Leaf::parse(&seen.entry) {
         Ok(Leaf::Result(result)) => Some((seen.index, result)),
         _ => None,
     });
-    let Some((index, result)) = signed.last() else { return "the result is wrong".to_owned() };
+    let Some((index, result)) = signed else { return "the result is wrong".to_owned() };
     let recipients = &found.epoch.plan().recipients;
     let number = recipients.iter().position(|key| result.verify(key).is_ok());
-    let key = number.map_or_else(String::new, |number| data_encoding::HEXLOWER.encode(&recipients[number].to_bytes()[..8]));
-    format!("the result in leaf {index} is wrong, signed by recipient {} (key {key}...)", number.unwrap_or_default())
+    let key = number.map_or_else(String::new, |number| {
+        data_encoding::HEXLOWER.encode(&recipients[number].to_bytes()[..8])
+    });
+    format!(
+        "the result in leaf {index} is wrong, signed by recipient {} (key {key}...)",
+        number.unwrap_or_default()
+    )
 }
-

@@ -34,11 +34,14 @@ impl Audit {
         self.say(Outcome::Ok, Source::Log, "epoch", text);
         let (capacity, max) = (epoch.plan().terms.capacity(), params.max_clients());
         if capacity < max {
-            let text = format!("rounds of up to {max} clients carry up to {capacity} messages: the others have to send covers");
+            let text = format!(
+                "rounds of up to {max} clients carry up to {capacity} messages: the others have to send covers"
+            );
             self.say(Outcome::Note, Source::Log, "capacity", text);
         }
         let kinds: Vec<String> = counted.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        let text = format!("opened by leaf {}; leaves that count: {}", found.session.opened_at(), kinds.join(", "));
+        let text =
+            format!("opened by leaf {}; leaves that count: {}", found.session.opened_at(), kinds.join(", "));
         self.say(Outcome::Ok, Source::Log, "round_leaves", text);
         for seen in &found.leaves {
             if let Err(void) = &seen.outcome {
@@ -70,14 +73,29 @@ impl Audit {
         for (client, out) in session.out() {
             let (code, why, party) = match out {
                 Out::Complaint(exclusion) => (exclusion.code(), chain(exclusion), exclusion.attribution()),
-                Out::Expelled => {
-                    ("client_expelled", "the evidence in the log convicts it".to_owned(), Attribution::Client(*client))
+                Out::Expelled => (
+                    "client_expelled",
+                    "the evidence in the log convicts it".to_owned(),
+                    Attribution::Client(*client),
+                ),
+                Out::Revoked => {
+                    ("client_revoked", "its admission was revoked".to_owned(), Attribution::Nobody)
                 }
-                Out::Revoked => ("client_revoked", "its admission was revoked".to_owned(), Attribution::Nobody),
-                _ => ("client_out", "for a reason that this program does not know".to_owned(), Attribution::Nobody),
+                _ => (
+                    "client_out",
+                    "for a reason that this program does not know".to_owned(),
+                    Attribution::Nobody,
+                ),
             };
             let outcome = if party == Attribution::Nobody { Outcome::Note } else { Outcome::Fault };
-            self.charge(outcome, Source::Recomputed, code, format!("client {client} is out: {why}"), party, None);
+            self.charge(
+                outcome,
+                Source::Recomputed,
+                code,
+                format!("client {client} is out: {why}"),
+                party,
+                None,
+            );
         }
         if let Some(closed) = session.closed() {
             let text = format!(
