@@ -5,7 +5,6 @@ use crate::ids::{CrsDigest, DeploymentId, EpochDigest, PostsDigest, ServerId, Se
 use crate::protocol::ProtocolParams;
 use crate::sig::{SigError, Signature, SigningKey, VerifyingKey};
 use crate::wire::{Decode, DecodeError, DecodeErrorKind, DecodeWith, Encode, HEADER_LEN, ObjectType, Reader};
-use std::ops::RangeInclusive;
 
 const DOMAIN: &str = "panetiere/server-sum/v1";
 
@@ -34,11 +33,11 @@ pub struct SumClaim {
 impl SumClaim {
     const LEN: usize = 6 * 32 + ServerId::LEN + 4;
 
-    /// Reads a claim of a known server over so many clients.
+    /// Reads a claim of a known server over at most `max_clients`.
     fn read(
         reader: &mut Reader<'_>,
         known: impl Fn(ServerId) -> bool,
-        clients_of: RangeInclusive<u32>,
+        max_clients: u32,
     ) -> Result<Self, DecodeError> {
         let deployment = DeploymentId::decode(reader)?;
         let epoch = EpochDigest::decode(reader)?;
@@ -53,7 +52,7 @@ impl SumClaim {
         let posts = PostsDigest::decode(reader)?;
         let refused = reader.fault("number of clients", DecodeErrorKind::OutOfRange);
         let clients = reader.u32("number of clients")?;
-        if !clients_of.contains(&clients) {
+        if !(1..=max_clients).contains(&clients) {
             return Err(refused);
         }
         Ok(Self { deployment, epoch, session, crs, server, set, posts, clients })
@@ -74,6 +73,12 @@ impl Encode for SumClaim {
 
     fn encoded_len(&self) -> usize {
         Self::LEN
+    }
+}
+
+impl Decode for SumClaim {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::read(reader, |_| true, u32::MAX)
     }
 }
 
@@ -125,12 +130,6 @@ impl Decode for SignedSumClaim {
         let claim = SumClaim::decode(reader)?;
         let digest = reader.array("digest of the opening")?;
         Ok(Self { claim, digest, signature: Signature::decode(reader)? })
-    }
-}
-
-impl Decode for SumClaim {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Self::read(reader, |_| true, 1..=u32::MAX)
     }
 }
 
@@ -225,8 +224,7 @@ fn signed_bytes(claim: &SumClaim, opening: &[u8; blake3::OUT_LEN]) -> Vec<u8> {
 impl DecodeWith<ProtocolParams> for ServerBulletinEntry {
     fn decode_with(params: &ProtocolParams, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.header(ObjectType::ServerSum)?;
-        let known = |server: ServerId| server.0 < params.servers();
-        let claim = SumClaim::read(reader, known, 1..=params.max_clients())?;
+        let claim = SumClaim::read(reader, |server| server.0 < params.servers(), params.max_clients())?;
         let start = reader.offset();
         let opening = AggregatedOpening::decode_with(&params.cs().summed_layout(claim.clients), reader)?;
         // An opening has one encoding: these bytes are what was packed to be signed.

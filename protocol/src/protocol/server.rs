@@ -79,7 +79,7 @@ impl ServerIdentity {
     ///
     /// # Errors
     /// `TooManyComplaints` about more clients than a round may have; `AlreadyChecked` if this session was signed with
-    /// other complaints: [`checked`](Self::checked) has them. `Answers` if it cannot be taken down.
+    /// other complaints: [`checked`](Self::checked) has them; `Answers` if it cannot be taken down.
     pub fn sign_checked(
         &self,
         params: &ProtocolParams,

@@ -9,8 +9,9 @@ use crate::seed::Seed;
 use crate::store::disk::memory::{Failure, MemoryDisk};
 use chipmunk::params::P300;
 use chipmunk::ring::backend;
-use panetiere::bulletin::{CanonicalSet, Complaint, Envelope, VerifiedPost, posts_digest};
+use panetiere::bulletin::{CanonicalSet, Envelope, VerifiedPost, posts_digest};
 use panetiere::channel::Encoding;
+use panetiere::fault::Fault as _;
 use panetiere::ids::{ClientId, ServerId};
 use panetiere::pke::PrivateKey;
 use panetiere::protocol::{ServerIdentity, ServerRound, ServerRoundError, run_client_round};
@@ -163,8 +164,8 @@ fn complaints_are_signed_once_across_restarts() {
     let posted = Posted::new();
     let (session, params) = (posted.history.session(), &posted.local.params);
     let complaint = |place: usize| {
-        let (post, envelope) = &posted.inbox[place];
-        (post.client(), Complaint { envelope: envelope.digest(), path: envelope.path.clone() })
+        let post = &posted.inbox[place].0;
+        (post.client(), post.statement().digest())
     };
     let disk = MemoryDisk::new();
     let (_, identity, round) = posted.started(&disk);

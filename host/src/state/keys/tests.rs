@@ -4,6 +4,7 @@ use super::super::testing::{FAILURES, crashes};
 use super::*;
 use crate::store::disk::memory::MemoryDisk;
 use crate::store::disk::{Kind, LocalDisk};
+use panetiere::fault::Fault as _;
 use panetiere::ids::{ClientId, SessionId};
 use panetiere::pke::{EnvelopeContext, open, seal};
 use panetiere::protocol::MemoryAnswers;
