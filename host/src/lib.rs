@@ -4,6 +4,7 @@ pub mod anchor;
 pub mod cli;
 pub mod local;
 pub mod release;
+pub mod role;
 pub mod round;
 pub mod seed;
 pub mod state;

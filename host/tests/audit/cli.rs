@@ -35,7 +35,10 @@ fn export_audit_list_inspect() {
     let exported = panetiere(&["log", "export", "--json"], &[("", &copy.data()), ("", &out)]);
     let report: Value = serde_json::from_str(&text(&exported)).unwrap();
     // 5 posts, 4 sums, the messages, the closing checkpoint.
-    assert_eq!((exported.status.code(), &report["bodies"], &report["deleted"]), (Some(0), &11.into(), &0.into()));
+    assert_eq!(
+        (exported.status.code(), &report["bodies"], &report["deleted"]),
+        (Some(0), &11.into(), &0.into())
+    );
     let fsck = panetiere(&["log", "fsck"], &[("", &out)]);
     assert_eq!(fsck.status.code(), Some(0), "{}", text(&fsck));
 
@@ -44,28 +47,62 @@ fn export_audit_list_inspect() {
         let shown = text(&audit);
         assert_eq!(audit.status.code(), Some(0), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-        assert!(shown.ends_with("all right\n") && shown.contains("recomputed it decodes to 5 messages"), "{shown}");
+        assert!(
+            shown.ends_with("all right\n") && shown.contains("recomputed it decodes to 5 messages"),
+            "{shown}"
+        );
     }
     let audit = panetiere(&["round", "audit", "1", "--json"], &[("--log", &out), ("--anchor", &anchor)]);
     let report: Value = serde_json::from_str(&text(&audit)).unwrap();
     let expected = [
-        "anchor_beside_log", "leaves", "lines", "log_root", "log_size", "messages", "named", "round", "session", "verdict",
+        "anchor_beside_log",
+        "leaves",
+        "lines",
+        "log_root",
+        "log_size",
+        "messages",
+        "named",
+        "round",
+        "session",
+        "verdict",
     ];
     assert_eq!(keys(&report), expected);
-    assert_eq!(keys(&report["lines"][0]), ["code", "convicts", "evidence", "outcome", "party", "source", "text"]);
+    assert_eq!(
+        keys(&report["lines"][0]),
+        ["code", "convicts", "evidence", "outcome", "party", "source", "text"]
+    );
     assert_eq!(keys(&report["leaves"][0]), ["code", "counts", "index", "kind", "reason"]);
-    assert_eq!((&report["verdict"], &report["messages"], &report["round"]), (&"ok".into(), &5.into(), &1.into()));
-    let codes: Vec<_> = report["lines"].as_array().unwrap().iter().map(|line| line["code"].as_str().unwrap()).collect();
+    assert_eq!(
+        (&report["verdict"], &report["messages"], &report["round"]),
+        (&"ok".into(), &5.into(), &1.into())
+    );
+    let codes: Vec<_> =
+        report["lines"].as_array().unwrap().iter().map(|line| line["code"].as_str().unwrap()).collect();
     let expected = [
-        "log_files", "log_root", "epoch", "capacity", "round_leaves", "checked", "set", "closing_quorum", "bodies", "bodies",
-        "opened", "decoded", "result", "messages",
+        "log_files",
+        "log_root",
+        "epoch",
+        "capacity",
+        "round_leaves",
+        "checked",
+        "set",
+        "closing_quorum",
+        "bodies",
+        "bodies",
+        "opened",
+        "decoded",
+        "result",
+        "messages",
     ];
     assert_eq!(codes, expected);
 
     let list = panetiere(&["round", "list"], &[("--log", &out), ("--anchor", &anchor)]);
     let shown = text(&list);
     assert_eq!((list.status.code(), shown.lines().count()), (Some(0), 2), "{shown}");
-    assert!(shown.lines().last().unwrap().split_whitespace().eq(["1", "0", "6", "recovered", "5", "5", "4", "5"]), "{shown}");
+    assert!(
+        shown.lines().last().unwrap().split_whitespace().eq(["1", "0", "6", "recovered", "5", "5", "4", "5"]),
+        "{shown}"
+    );
     let list = panetiere(&["round", "list", "--json"], &[("--log", &out), ("--anchor", &anchor)]);
     let report: Value = serde_json::from_str(&text(&list)).unwrap();
     let expected = ["clients", "epoch", "messages", "opened_at", "posts", "round", "server_sums", "state"];
@@ -86,11 +123,16 @@ fn exit_codes_and_evidence() {
     stage.add_server_sum(&wrong);
     let copy = Copy::new(stage, None);
     let (anchor, found) = (copy.anchor_file(), copy.temporary.path().join("found"));
-    let paths: [(&str, &Path); 3] = [("--log", &copy.mirror()), ("--anchor", &anchor), ("--evidence", &found)];
+    let paths: [(&str, &Path); 3] =
+        [("--log", &copy.mirror()), ("--anchor", &anchor), ("--evidence", &found)];
     let audit = panetiere(&["round", "audit", "1"], &paths);
     let shown = text(&audit);
     assert_eq!(audit.status.code(), Some(3), "{shown}");
-    assert!(shown.contains("named: server 1, evidence in") && shown.contains("1 faults, 0 things missing; named: server 1"), "{shown}");
+    assert!(
+        shown.contains("named: server 1, evidence in")
+            && shown.contains("1 faults, 0 things missing; named: server 1"),
+        "{shown}"
+    );
     let files: Vec<_> = fs::read_dir(&found).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1);
     let verdict = panetiere(&["evidence", "verify"], &[("", &files[0])]);
@@ -121,7 +163,11 @@ fn exit_codes_and_evidence() {
     for (arguments, paths) in usage {
         let output = panetiere(arguments, paths);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?} {paths:?}: {stderr}");
+        assert_eq!(
+            (output.status.code(), output.stdout.len()),
+            (Some(2), 0),
+            "{arguments:?} {paths:?}: {stderr}"
+        );
         assert!(stderr.starts_with("error: ") && stderr.lines().count() <= 3, "{stderr}");
     }
     // Another log's anchor: the checkpoint is not its.

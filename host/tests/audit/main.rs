@@ -91,7 +91,11 @@ fn deleted_bodies_end_the_audit_where_they_were_needed() {
         copy.export();
         for audit in [copy.audit(&copy.mirror(), FIRST), copy.audit_store(FIRST)] {
             assert_eq!((audit.outcome(), audit.messages), (Outcome::Missing, None));
-            assert!(odd(&audit).iter().all(|(outcome, _)| *outcome == Outcome::Missing), "{:#?}", audit.lines);
+            assert!(
+                odd(&audit).iter().all(|(outcome, _)| *outcome == Outcome::Missing),
+                "{:#?}",
+                audit.lines
+            );
             for code in ["log_files", "log_root", "epoch", "checked", "set"] {
                 assert!(holds(&audit, code), "{code} can still be audited: {:#?}", audit.lines);
             }

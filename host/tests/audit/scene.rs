@@ -56,7 +56,12 @@ fn item(leaf: &Leaf) -> Option<Item> {
 }
 
 /// Writes a stage into a store: every leaf with its body, the messages, and cosigned checkpoints over the closes.
-pub fn stored(stage: &Stage, directory: &Path, published: Option<&[Vec<u8>]>, cosigners: u16) -> (Store, Sequencer) {
+pub fn stored(
+    stage: &Stage,
+    directory: &Path,
+    published: Option<&[Vec<u8>]>,
+    cosigners: u16,
+) -> (Store, Sequencer) {
     let options = Options::new(ORIGIN.parse().unwrap(), stage.scene.log_key());
     fs::create_dir_all(directory).unwrap();
     let (store, mut log, _) = Store::open(Arc::new(LocalDisk::new(directory)), options, 1).unwrap();
@@ -130,7 +135,8 @@ impl Copy {
 
     pub fn export(&self) {
         fs::create_dir_all(self.mirror()).unwrap();
-        let reader = Reader::open(Arc::new(LocalDisk::new(self.data()))).unwrap().expect("nobody has it open");
+        let reader =
+            Reader::open(Arc::new(LocalDisk::new(self.data()))).unwrap().expect("nobody has it open");
         export(&reader, &LocalDisk::new(self.mirror())).unwrap();
     }
 
@@ -192,7 +198,17 @@ pub fn holds(audit: &Audit, code: &str) -> bool {
 pub fn assert_all_right(audit: &Audit, messages: usize) {
     assert_eq!(odd(audit), [], "{:#?}", audit.lines);
     assert_eq!((audit.outcome(), audit.messages), (Outcome::Ok, Some(messages)));
-    for code in ["log_files", "log_root", "set", "closing_quorum", "bodies", "opened", "decoded", "result", "messages"] {
+    for code in [
+        "log_files",
+        "log_root",
+        "set",
+        "closing_quorum",
+        "bodies",
+        "opened",
+        "decoded",
+        "result",
+        "messages",
+    ] {
         assert!(holds(audit, code), "{code}: {:#?}", audit.lines);
     }
 }
