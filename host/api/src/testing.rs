@@ -1,7 +1,9 @@
 //! Seeded deployments with a log, for tests of whatever reads or writes one.
 
+mod cheat;
 mod stage;
 
+pub use cheat::MemoryBlobs;
 pub use stage::{Entry, Stage};
 
 use crate::leaf::{

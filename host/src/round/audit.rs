@@ -156,7 +156,7 @@ pub fn audit(anchor: Anchor, kernels: &'static Kernels, place: &Place<'_>, round
     };
     audit.session = Some(*found.session.id());
     audit.round_leaves(found);
-    audit.set(found);
+    audit.set(found, place.blobs);
     match found.session.phase() {
         Phase::Closed(_) => {
             audit.closing(&reading, found, closing.as_ref());

@@ -6,7 +6,7 @@ use panetiere_api::leaf::{Leaf, RoundId, messages_to_bytes};
 use panetiere_api::round::Session;
 use panetiere_api::testing::{ORIGIN, Scene, Sent, Stage};
 use panetiere_host::round::audit::{Audit, Outcome, Place, audit};
-use panetiere_host::round::library::{Item, Library, keep};
+use panetiere_host::round::library::{Item, Library, keep, keep_evidence};
 use panetiere_host::round::mirror::{Mirror, export};
 use panetiere_host::round::recover::Body;
 use panetiere_host::store::disk::LocalDisk;
@@ -72,6 +72,10 @@ pub fn stored(
     let tick = |log: &mut Sequencer, batch: &[Submission]| {
         log.tick(1, batch).unwrap().into_iter().for_each(|outcome| drop(outcome.unwrap()));
     };
+    for evidence in stage.blobs.all() {
+        let blobs = vec![keep_evidence(&store, evidence).unwrap()];
+        tick(&mut log, &[Submission { blobs, ..Submission::default() }]);
+    }
     for entry in &stage.entries {
         let leaf = entry.leaf.to_entry().unwrap();
         let session = entry.leaf.session().and_then(|session| stage.record.session(&session));

@@ -1,9 +1,9 @@
 //! Whole rounds on a log in memory, with the bodies that lie beside it.
 
-use super::{MemoryLog, Scene, Sent, posts_end};
+use super::{MemoryBlobs, MemoryLog, Scene, Sent, posts_end};
 use crate::leaf::{Leaf, RoundResult, Signed, Undelivered, messages_root};
 use crate::participate::Post;
-use crate::round::{Event, NoBlobs, Record, Session, Void};
+use crate::round::{Event, Record, Session, Void};
 use panetiere::bulletin::{CanonicalSet, GroupSum, LaneBulletinEntry, ServerBulletinEntry};
 use panetiere::ids::{ClientId, NodeId, ServerId, SessionId};
 use panetiere::protocol::{
@@ -37,13 +37,15 @@ pub struct Stage {
     pub log: MemoryLog,
     /// Its entries, each with its body.
     pub entries: Vec<Entry>,
+    /// Evidence that its leaves name.
+    pub blobs: MemoryBlobs,
 }
 
 impl Stage {
     /// An epoch with its clients admitted.
     pub fn new(scene: Scene) -> Self {
         let (record, log, entries) = (scene.record(), MemoryLog::default(), Vec::new());
-        let mut stage = Self { scene, record, log, entries };
+        let mut stage = Self { scene, record, log, entries, blobs: MemoryBlobs::default() };
         stage.counts(&stage.scene.epoch_leaf(stage.scene.plan()), None);
         for client in stage.scene.net.ids() {
             stage.counts(&stage.scene.admission(client), None);
@@ -58,7 +60,7 @@ impl Stage {
     pub fn append(&mut self, leaf: &Leaf, body: Option<Vec<u8>>) -> Result<Event, Void> {
         self.log.append(leaf);
         self.entries.push(Entry { leaf: leaf.clone(), body });
-        self.record.apply(&leaf.to_bytes(), &NoBlobs).expect("no blob is needed")
+        self.record.apply(&leaf.to_bytes(), &self.blobs).expect("evidence is kept before its leaf")
     }
 
     /// Appends a leaf that counts.
@@ -222,6 +224,12 @@ impl Stage {
             let sum = self.lane_sum(session, lane, sent);
             self.add_lane_sum(&sum);
         }
+        self.servers_summed(session, sent, absent);
+    }
+
+    /// Appends the servers' honest sums but those of `absent`.
+    pub fn servers_summed(&mut self, session: &SessionId, sent: &[Sent], absent: &[u16]) {
+        let set = self.set(session).clone();
         for server in (0..self.scene.net.params.servers()).filter(|server| !absent.contains(server)) {
             let sum = self.server_sum(session, server, &set, sent);
             self.add_server_sum(&sum);

@@ -2,9 +2,11 @@
 
 use super::{Audit, LeafLine, Outcome, Source, chain};
 use crate::round::reading::{Found, Seen};
-use crate::round::{Out, Void};
+use crate::round::{Blobs, Out, Void};
 use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault};
+use panetiere::ids::ClientId;
+use panetiere::wire::Decode as _;
 use panetiere_api::leaf::Leaf;
 use std::collections::BTreeMap;
 
@@ -61,7 +63,7 @@ impl Audit {
     }
 
     /// Complaints, answers, who is out and why, and the set that follows.
-    pub(super) fn set(&mut self, found: &Found) {
+    pub(super) fn set(&mut self, found: &Found, blobs: &dyn Blobs) {
         let session = &found.session;
         let complaints: usize = session.checked().values().map(|checked| checked.complaints().len()).sum();
         let text = format!(
@@ -88,14 +90,9 @@ impl Audit {
                 ),
             };
             let outcome = if party == Attribution::Nobody { Outcome::Note } else { Outcome::Fault };
-            self.charge(
-                outcome,
-                Source::Recomputed,
-                code,
-                format!("client {client} is out: {why}"),
-                party,
-                None,
-            );
+            let evidence = if *out == Out::Expelled { expelled(found, *client, blobs) } else { None };
+            let text = format!("client {client} is out: {why}");
+            self.charge(outcome, Source::Recomputed, code, text, party, evidence);
         }
         if let Some(closed) = session.closed() {
             let text = format!(
@@ -106,6 +103,17 @@ impl Audit {
             self.say(Outcome::Ok, Source::Recomputed, "set", text);
         }
     }
+}
+
+/// The evidence by which a client was expelled.
+fn expelled(found: &Found, client: ClientId, blobs: &dyn Blobs) -> Option<Box<Evidence>> {
+    let mut counted = found.leaves.iter().filter(|seen| seen.outcome.is_ok());
+    let leaf = counted.find_map(|seen| match Leaf::parse(&seen.entry) {
+        Ok(Leaf::Expulsion(leaf)) if leaf.client == client => Some(leaf),
+        _ => None,
+    })?;
+    let bytes = blobs.get(&leaf.evidence, leaf.len).ok()?;
+    Evidence::from_bytes(&bytes).ok().map(Box::new)
 }
 
 /// Evidence of a second statement that differs from the one that counts.
