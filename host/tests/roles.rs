@@ -1,5 +1,7 @@
 //! The parties without their wires, on a log in memory.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use panetiere::bulletin::{CanonicalSet, LaneItem, LanePurpose};
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};

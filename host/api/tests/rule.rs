@@ -1,18 +1,18 @@
 //! What the leaves of a log make of a round: who is in, what counts, what is void and why.
 
-use panetiere::bulletin::{PostStatement, SignedPost};
+use panetiere::bulletin::{GroupSum, PostStatement, SignedPost};
 use panetiere::fault::{Attribution, Fault};
-use panetiere::ids::{ClientId, ServerId, SessionId, StatementDigest};
+use panetiere::ids::{AggregatorId, ClientId, ServerId, SessionId, StatementDigest};
 use panetiere::protocol::ServerRound;
 use panetiere::sig::SigningKey;
 use panetiere::wire::Encode;
 use panetiere_api::leaf::{
-    AbortReason, KeyRotation, Leaf, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId, RoundKind,
-    RoundOpen, Signed,
+    AbortReason, KeyRotation, Leaf, MAX_LEAF, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId,
+    RoundKind, RoundOpen, Signed,
 };
 use panetiere_api::participate::Participation;
 use panetiere_api::round::{Event, NoBlobs, Out, Phase, Record, Session, Void};
-use panetiere_api::testing::{MemoryLog, Scene, Sent, stream};
+use panetiere_api::testing::{MemoryLog, Scene, Sent, Stage, stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -441,4 +441,38 @@ fn what_is_no_leaf_is_void_and_changes_nothing() {
     let refused = book.record.propose(b"not a leaf", &NoBlobs).unwrap();
     assert!(refused.is_err());
     assert_eq!(book.record.size(), size, "what is only proposed takes no place");
+}
+
+#[test]
+fn an_epoch_that_no_log_takes_is_refused_where_it_is_made() {
+    let entry = |servers| {
+        let scene = Scene::new(17, 2, BYTES, |shape| shape.servers(servers));
+        scene.epoch_leaf(scene.plan()).to_entry()
+    };
+    assert!(entry(47).unwrap().len() <= MAX_LEAF);
+    let refused = entry(48).unwrap_err();
+    assert_eq!((refused.code(), refused.kind, refused.limit), ("leaf_too_long", "epoch", MAX_LEAF));
+    assert!(refused.found > MAX_LEAF && refused.to_string().contains("at most 65535"), "{refused}");
+}
+
+#[test]
+fn a_second_group_sum_names_its_aggregator_only_if_it_contradicts_the_first() {
+    let mut stage = Stage::new(Scene::new(18, 4, BYTES, |shape| shape.servers(4).aggregators(1)));
+    let (session, sent) = stage.closed();
+    let clients = |range: std::ops::Range<u32>| range.map(ClientId);
+    let first = stage.group_sum(&session, 0, clients(0..2), &sent);
+    stage.add_group_sum(&first);
+    let void = |stage: &mut Stage, sum: &GroupSum| {
+        let void = stage.append(&Leaf::GroupSum(sum.signed().clone()), None).unwrap_err();
+        (void.code(), void.attribution())
+    };
+    assert_eq!(void(&mut stage, &first), ("leaf_second_same", Attribution::Nobody));
+    let larger = stage.group_sum(&session, 0, clients(0..3), &sent);
+    assert_eq!(void(&mut stage, &larger), ("leaf_second_differs", Attribution::Nobody));
+    let (params, key) = (&stage.scene.net.params, stage.scene.net.aggregators[0].signing_key());
+    let mut ciphertext = first.ciphertext().to_vec();
+    ciphertext[0] ^= 1;
+    let lie = GroupSum::sign(first.claim().clone(), first.root().clone(), ciphertext, params, key);
+    let named = Attribution::Aggregator(AggregatorId(0));
+    assert_eq!(void(&mut stage, &lie), ("leaf_second_differs", named));
 }

@@ -153,7 +153,8 @@ fn exit_codes_and_evidence() {
     // 2: the command line, or the anchor.
     let other = copy.temporary.path().join("other.toml");
     fs::write(&other, "origin = \"x\"\ncolour = 1\n").unwrap();
-    let usage: [(&[&str], &[(&str, &Path)]); 5] = [
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a Path)]);
+    let usage: [Case<'_>; 5] = [
         (&["round", "audit", "0"], &[("--log", &copy.mirror())]),
         (&["round", "audit", "1"], &[("--anchor", &anchor)]),
         (&["round", "audit", "1"], &[("--log", &copy.mirror()), ("--anchor", &other)]),

@@ -2,12 +2,19 @@
 
 use crate::scene::*;
 use panetiere::bulletin::{GroupSum, LaneBulletinEntry, LanePurpose};
+use panetiere::evidence::Evidence;
 use panetiere::fault::Attribution;
 use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId, SetDigest};
+use panetiere::wire::Encode as _;
 use panetiere_api::leaf::{Leaf, RoundClose};
-use panetiere_api::testing::posts_end;
+use panetiere_api::testing::{ORIGIN, posts_end};
+use panetiere_host::role::codeword::expulsion;
 use panetiere_host::round::audit::{Audit, Outcome};
+use panetiere_host::store::disk::LocalDisk;
+use panetiere_host::store::{BlobStore as _, Options, Store};
 use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
 
 /// The evidence in an audit convicts whom the audit names.
 #[track_caller]
@@ -154,4 +161,49 @@ fn a_wrong_result_is_found_and_no_party_of_the_protocol_is_named() {
     assert_eq!(odd(&audit), expected, "{:#?}", audit.lines);
     assert_eq!(audit.named(), [Attribution::Nobody; 0]);
     assert!(audit.lines.iter().any(|line| line.text.contains("signed by recipient 0")));
+}
+
+#[test]
+fn an_expelled_client_is_convicted_by_the_log_even_when_its_round_is_deleted() {
+    let mut stage = stage(28, Mode::Erasure);
+    let session = stage.open();
+    let mut sent: Vec<_> =
+        stage.scene.net.ids().map(|client| stage.scene.send(&session, client, 0)).collect();
+    let honest = sent.remove(2);
+    let mut bodies: Vec<Vec<u8>> = honest.items.iter().map(|item| item.body.clone()).collect();
+    bodies[1][0] ^= 1;
+    sent.insert(2, stage.scene.with_bodies(honest, bodies));
+    sent.iter().for_each(|sent| stage.post(sent));
+    let (params, document) = (&stage.scene.net.params, &stage.scene.net.epoch);
+    let key = stage.scene.net.party(ClientId(2)).signing_key.verifying_key();
+    let evidence = Evidence::bad_share(params, document, &key, sent[2].post.signed(), &sent[2].items[1]);
+    let leaf = expulsion(stage.session(&session), ClientId(2), &evidence);
+    stage.blobs.keep(evidence.to_bytes());
+    stage.counts(&Leaf::Expulsion(leaf), None);
+    stage.close(&session);
+    sent.remove(2);
+    stage.summed(&session, &sent, &[]);
+    let messages = messages(&sent);
+    let result = stage.result(&session, &messages);
+    stage.counts(&result, None);
+    let temporary = tempfile::TempDir::new().unwrap();
+    let (store, log) = stored(&stage, &temporary.path().join("data"), Some(&messages), 3);
+    drop(log);
+    let copy = Copy { temporary, stage };
+    let convicted = Attribution::Client(ClientId(2));
+    drop(store);
+    copy.export();
+    let audit = copy.audit(&copy.mirror(), FIRST);
+    assert_convicted(&audit, convicted, "client_expelled");
+    assert!(holds(&audit, "result") && holds(&audit, "messages"), "{:#?}", audit.lines);
+    // The round is deleted, and with it everything but what folding the log needs.
+    fs::remove_dir_all(copy.mirror()).unwrap();
+    let options = Options::new(ORIGIN.parse().unwrap(), copy.stage.scene.log_key());
+    let (store, log, _) = Store::open(Arc::new(LocalDisk::new(copy.data())), options, 1).unwrap();
+    store.delete_round(1).unwrap();
+    drop((store, log));
+    copy.export();
+    let audit = copy.audit(&copy.mirror(), FIRST);
+    assert_convicted(&audit, convicted, "client_expelled");
+    assert!(holds(&audit, "log_root") && !holds(&audit, "result"));
 }

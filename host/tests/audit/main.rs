@@ -1,14 +1,19 @@
 //! Published rounds audited by somebody who trusts nobody: all right if everybody was honest, and whatever was tampered
 //! with is found, with the right party named or nobody.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod cli;
 mod lies;
 mod scene;
 mod tampered;
 
 use panetiere::fault::Attribution;
+use panetiere::ids::ClientId;
 use panetiere_api::leaf::{AbortReason, Leaf, RoundAbort, RoundId};
 use panetiere_host::round::audit::Outcome;
+use panetiere_host::round::library::Library;
+use panetiere_host::round::recover::{Bodies as _, Body};
 use panetiere_host::store::BlobStore as _;
 use scene::*;
 
@@ -85,7 +90,13 @@ fn deleted_bodies_end_the_audit_where_they_were_needed() {
         stage.counts(&result, None);
         let temporary = tempfile::TempDir::new().unwrap();
         let (store, log) = stored(&stage, &temporary.path().join("data"), Some(&messages), 3);
+        let stored = Library(&store).body(FIRST, Body::Post(ClientId(0))).unwrap().unwrap();
+        let entry = stage.entries.iter().find(|entry| entry.body.is_some()).unwrap();
+        assert_eq!(Some(&stored), entry.body.as_ref(), "the first body is that of client 0's post");
+        assert!(Library(&store).body(FIRST, Body::Post(ClientId(9))).unwrap().is_none());
         store.delete_round(1).unwrap();
+        let gone = Library(&store).body(FIRST, Body::Post(ClientId(0))).unwrap_err();
+        assert_eq!(gone.kind(), std::io::ErrorKind::NotFound);
         drop((store, log));
         let copy = Copy { temporary, stage };
         copy.export();
