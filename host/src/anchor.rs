@@ -140,7 +140,6 @@ pub fn to_text(anchor: &Anchor) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use panetiere::fault::Fault as _;
     use panetiere_api::testing::Scene;
 
     #[test]

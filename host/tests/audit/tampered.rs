@@ -29,6 +29,7 @@ fn every_file_of_a_copy_is_looked_at() {
         let copy = Copy::honest(seed, mode);
         let all = files(&copy.mirror());
         assert!(all.len() > 12, "{all:?}");
+        let mut last = None;
         for file in &all {
             let name = file.strip_prefix(copy.mirror()).unwrap();
             let (_temporary, spoilt) = copy.again();
@@ -38,6 +39,12 @@ fn every_file_of_a_copy_is_looked_at() {
             assert_eq!(audit.outcome(), Outcome::Fault, "{mode:?} {shown}: {:#?}", audit.lines);
             assert_eq!(audit.named(), [Attribution::Nobody; 0], "{mode:?} {shown}: {:#?}", audit.lines);
 
+            // Of each directory one file goes missing: they are alike.
+            if last.replace(name.parent()) == Some(name.parent())
+                && name.parent() != Some(Path::new("rounds/1"))
+            {
+                continue;
+            }
             let (_temporary, spoilt) = copy.again();
             fs::remove_file(spoilt.join(name)).unwrap();
             let audit = copy.audit(&spoilt, FIRST);
