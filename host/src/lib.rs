@@ -1,5 +1,6 @@
 //! The host side of Panetière: what the binaries of this package share.
 
+pub mod anchor;
 pub mod cli;
 pub mod local;
 pub mod release;

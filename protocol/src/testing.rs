@@ -371,7 +371,10 @@ impl Net {
 }
 
 /// The same server with the same keys, in a process that remembers nothing.
-fn started_again(server: &ServerIdentity, epoch: &Epoch) -> ServerIdentity {
+///
+/// # Panics
+/// Unless it is a server of the epoch.
+pub fn started_again(server: &ServerIdentity, epoch: &Epoch) -> ServerIdentity {
     let signing_key = SigningKey::from_scalar(&server.signing_key().expose_scalar());
     let envelope_key = pke::PrivateKey::from_seed(&server.envelope_key().expose_seed());
     ServerIdentity::new(

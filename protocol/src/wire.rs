@@ -226,6 +226,8 @@ pub enum ObjectType {
     Epoch = 0x0301,
     /// A canonical set, spelled out.
     CanonicalSet = 0x0302,
+    /// The messages of a round, published.
+    Messages = 0x0303,
     /// What convicts one party, with everything that it takes to check it.
     Evidence = 0x0401,
     /// A log leaf: a client is admitted, with its key.

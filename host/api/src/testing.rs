@@ -1,15 +1,22 @@
 //! Seeded deployments with a log, for tests of whatever reads or writes one.
 
+mod cheat;
+mod stage;
+
+pub use cheat::MemoryBlobs;
+pub use stage::{Entry, Stage};
+
 use crate::leaf::{
     Admission, AdmissionPolicy, Credential, EpochPlan, Leaf, PostsEnd, RoundId, RoundKind, RoundOpen, Signed,
     Witnesses,
 };
+use crate::participate::Post;
 use crate::round::{Anchor, Record, Session};
-use panetiere::bulletin::{ClientBulletinEntry, Envelope, Mode};
+use panetiere::bulletin::{Envelope, LaneItem, Mode};
 use panetiere::channel::{self, ChannelParams};
 use panetiere::cs::FreshOpening;
 use panetiere::ids::{ClientId, DeploymentId, SessionId, StatementDigest};
-use panetiere::protocol::{Terms, run_client_round_with_openings};
+use panetiere::protocol::{Terms, run_client_round_rs_with_openings, run_client_round_with_openings};
 use panetiere::sig::SigningKey;
 use panetiere::testing::{Builder, Net, deployment};
 use panetiere::wire::Encode;
@@ -55,13 +62,22 @@ pub struct Scene {
 #[derive(Debug)]
 pub struct Sent {
     /// The post.
-    pub post: ClientBulletinEntry,
+    pub post: Post,
     /// The envelopes, in the order of the servers.
     pub envelopes: Vec<Envelope>,
+    /// The items, in the order of the lanes; none without lanes.
+    pub items: Vec<LaneItem>,
     /// What complaints would be answered with.
     pub openings: Vec<FreshOpening>,
     /// The message.
     pub message: Vec<u8>,
+}
+
+impl Sent {
+    /// Who sends it.
+    pub const fn client(&self) -> ClientId {
+        self.post.signed().claim().client
+    }
 }
 
 impl Scene {
@@ -157,20 +173,23 @@ impl Scene {
     }
 
     /// What a client sends in a round; `variant` makes another post with the same message.
-    ///
-    /// # Panics
-    /// In erasure mode.
     pub fn send(&self, session: &SessionId, client: ClientId, variant: u64) -> Sent {
-        assert_ne!(self.net.params.mode(), Mode::Erasure, "lanes have tests of their own");
         let message = self.message(session, client);
         let mut rng = stream(self.seed, &session.to_string(), (variant << 32) | u64::from(client.0));
         let vector = channel::encode_message(&mut rng, &self.channel, session, &message).expect("it fits");
-        let keys = self.net.epoch.envelope_keys();
+        let (params, keys) = (&self.net.params, self.net.epoch.envelope_keys());
         let key = &self.net.party(client).signing_key;
-        let (sent, openings) =
-            run_client_round_with_openings(&mut rng, &self.net.params, session, client, &vector, &keys, key)
-                .expect("an honest client");
-        Sent { post: sent.post, envelopes: sent.envelopes, openings, message }
+        if params.mode() == Mode::Erasure {
+            let sent =
+                run_client_round_rs_with_openings(&mut rng, params, session, client, &vector, &keys, key);
+            let (sent, openings) = sent.expect("an honest client");
+            let (post, envelopes, items) = (Post::Rs(sent.post), sent.envelopes, sent.items);
+            return Sent { post, envelopes, items, openings, message };
+        }
+        let sent = run_client_round_with_openings(&mut rng, params, session, client, &vector, &keys, key);
+        let (sent, openings) = sent.expect("an honest client");
+        let (post, envelopes) = (Post::Whole(sent.post), sent.envelopes);
+        Sent { post, envelopes, items: Vec::new(), openings, message }
     }
 
     /// A server's statement on its envelopes.

@@ -1,18 +1,18 @@
 //! What the leaves of a log make of a round: who is in, what counts, what is void and why.
 
-use panetiere::bulletin::{PostStatement, SignedPost};
+use panetiere::bulletin::{GroupSum, PostStatement, SignedPost};
 use panetiere::fault::{Attribution, Fault};
-use panetiere::ids::{ClientId, ServerId, SessionId, StatementDigest};
+use panetiere::ids::{AggregatorId, ClientId, ServerId, SessionId, StatementDigest};
 use panetiere::protocol::ServerRound;
 use panetiere::sig::SigningKey;
 use panetiere::wire::Encode;
 use panetiere_api::leaf::{
-    AbortReason, KeyRotation, Leaf, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId, RoundKind,
-    RoundOpen, Signed,
+    AbortReason, KeyRotation, Leaf, MAX_LEAF, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId,
+    RoundKind, RoundOpen, Signed,
 };
 use panetiere_api::participate::Participation;
 use panetiere_api::round::{Event, NoBlobs, Out, Phase, Record, Session, Void};
-use panetiere_api::testing::{MemoryLog, Scene, Sent, stream};
+use panetiere_api::testing::{MemoryLog, Scene, Sent, Stage, stream};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Book {
 
     fn post(&mut self, session: &SessionId, client: u32) -> Sent {
         let sent = self.scene.send(session, ClientId(client), 0);
-        self.counts(&Leaf::Post(sent.post.head.signed.clone()));
+        self.counts(&Leaf::Post(sent.post.signed().clone()));
         sent
     }
 
@@ -162,30 +162,30 @@ fn the_first_valid_post_counts_and_others_are_void() {
     let mut book = Book::new(3);
     let session = book.open();
     let first = book.post(&session, 0);
-    let again = Leaf::Post(first.post.head.signed.clone());
+    let again = Leaf::Post(first.post.signed().clone());
     book.void(&again, "leaf_second_same");
     let second = book.scene.send(&session, ClientId(0), 1);
-    let void = book.void(&Leaf::Post(second.post.head.signed), "leaf_second_differs");
+    let void = book.void(&Leaf::Post(second.post.signed().clone()), "leaf_second_differs");
     assert_eq!(void.attribution(), Attribution::Client(ClientId(0)), "it signed both");
     // In another's name.
-    let statement = book.scene.send(&session, ClientId(1), 0).post.head.signed.claim().clone();
+    let statement = book.scene.send(&session, ClientId(1), 0).post.signed().claim().clone();
     let forged = SignedPost::sign(statement, &book.scene.net.party(ClientId(2)).signing_key);
     let void = book.void(&Leaf::Post(forged), "statement_signature");
     assert_eq!(void.attribution(), Attribution::Nobody);
     // Another's commitment or ciphertext under one's own name.
     let own = book.scene.send(&session, ClientId(1), 0);
     let copy = |change: &dyn Fn(&mut PostStatement)| {
-        let mut statement = own.post.head.signed.claim().clone();
+        let mut statement = own.post.signed().claim().clone();
         change(&mut statement);
         Leaf::Post(SignedPost::sign(statement, &book.scene.net.party(ClientId(1)).signing_key))
     };
-    let copied = first.post.head.signed.claim();
+    let copied = first.post.signed().claim();
     let root = copy(&|statement| statement.roots = copied.roots.clone());
     let ciphertext = copy(&|statement| statement.ciphertext = copied.ciphertext);
     book.void(&root, "leaf_copied_root");
     book.void(&ciphertext, "leaf_copied_ciphertext");
     // None of them took the place of the honest post.
-    book.counts(&Leaf::Post(own.post.head.signed));
+    book.counts(&Leaf::Post(own.post.signed().clone()));
     let stranger = SigningKey::generate(&mut stream(3, "stranger", 0));
     let mut statement = copied.clone();
     statement.client = ClientId(9);
@@ -204,7 +204,7 @@ fn leaves_count_only_where_they_belong() {
     book.void(&Leaf::RoundClose(nothing), "leaf_phase");
     book.counts(&Leaf::PostsEnd(PostsEnd { session }));
     book.void(&Leaf::PostsEnd(PostsEnd { session }), "leaf_phase");
-    book.void(&Leaf::Post(late.post.head.signed), "leaf_phase");
+    book.void(&Leaf::Post(late.post.signed().clone()), "leaf_phase");
     book.counts(&clean(&book, 0));
     book.void(&clean(&book, 0), "leaf_second_same");
     book.counts(&clean(&book, 1));
@@ -277,7 +277,7 @@ fn rounds_open_in_order_and_only_under_their_own_parameters() {
 /// A complaint about a client's post, justified or not.
 fn complaint(sent: &Sent) -> BTreeMap<ClientId, StatementDigest> {
     let client = sent.envelopes[0].client;
-    BTreeMap::from([(client, sent.post.head.signed.claim().digest())])
+    BTreeMap::from([(client, sent.post.signed().claim().digest())])
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn revocation_takes_a_client_out_until_the_close() {
     assert_eq!(book.session(&session).out()[&ClientId(1)], Out::Revoked);
     let next = book.open();
     let post = book.scene.send(&next, ClientId(1), 0);
-    book.void(&Leaf::Post(post.post.head.signed), "leaf_revoked");
+    book.void(&Leaf::Post(post.post.signed().clone()), "leaf_revoked");
     // Behind the close it changes nothing that is settled.
     book.counts(&revoke(&book, 2, &book.scene.operator));
     assert_eq!(book.session(&session).closed().unwrap().set.clients(), ids(&[0, 2, 3]));
@@ -407,7 +407,7 @@ fn epochs_follow_each_other() {
     // Two epochs on, the first is gone.
     book.counts(&book.scene.epoch_leaf(plan(&third, Some(second.net.epoch.digest()))));
     let post = book.scene.send(&old, ClientId(1), 0);
-    book.void(&Leaf::Post(post.post.head.signed), "leaf_unknown_epoch");
+    book.void(&Leaf::Post(post.post.signed().clone()), "leaf_unknown_epoch");
 }
 
 fn key_of(key: &SigningKey) -> SigningKey {
@@ -441,4 +441,38 @@ fn what_is_no_leaf_is_void_and_changes_nothing() {
     let refused = book.record.propose(b"not a leaf", &NoBlobs).unwrap();
     assert!(refused.is_err());
     assert_eq!(book.record.size(), size, "what is only proposed takes no place");
+}
+
+#[test]
+fn an_epoch_that_no_log_takes_is_refused_where_it_is_made() {
+    let entry = |servers| {
+        let scene = Scene::new(17, 2, BYTES, |shape| shape.servers(servers));
+        scene.epoch_leaf(scene.plan()).to_entry()
+    };
+    assert!(entry(47).unwrap().len() <= MAX_LEAF);
+    let refused = entry(48).unwrap_err();
+    assert_eq!((refused.code(), refused.kind, refused.limit), ("leaf_too_long", "epoch", MAX_LEAF));
+    assert!(refused.found > MAX_LEAF && refused.to_string().contains("at most 65535"), "{refused}");
+}
+
+#[test]
+fn a_second_group_sum_names_its_aggregator_only_if_it_contradicts_the_first() {
+    let mut stage = Stage::new(Scene::new(18, 4, BYTES, |shape| shape.servers(4).aggregators(1)));
+    let (session, sent) = stage.closed();
+    let clients = |range: std::ops::Range<u32>| range.map(ClientId);
+    let first = stage.group_sum(&session, 0, clients(0..2), &sent);
+    stage.add_group_sum(&first);
+    let void = |stage: &mut Stage, sum: &GroupSum| {
+        let void = stage.append(&Leaf::GroupSum(sum.signed().clone()), None).unwrap_err();
+        (void.code(), void.attribution())
+    };
+    assert_eq!(void(&mut stage, &first), ("leaf_second_same", Attribution::Nobody));
+    let larger = stage.group_sum(&session, 0, clients(0..3), &sent);
+    assert_eq!(void(&mut stage, &larger), ("leaf_second_differs", Attribution::Nobody));
+    let (params, key) = (&stage.scene.net.params, stage.scene.net.aggregators[0].signing_key());
+    let mut ciphertext = first.ciphertext().to_vec();
+    ciphertext[0] ^= 1;
+    let lie = GroupSum::sign(first.claim().clone(), first.root().clone(), ciphertext, params, key);
+    let named = Attribution::Aggregator(AggregatorId(0));
+    assert_eq!(void(&mut stage, &lie), ("leaf_second_differs", named));
 }

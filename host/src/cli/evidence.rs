@@ -76,7 +76,7 @@ struct Report {
 }
 
 /// A party in words.
-fn party(attribution: Attribution) -> String {
+pub(super) fn party(attribution: Attribution) -> String {
     match attribution {
         Attribution::Aggregator(id) => format!("aggregator {id}"),
         Attribution::Client(id) => format!("client {id}"),

@@ -6,6 +6,9 @@
 
 use super::Exit;
 use super::terminal::{self, escape};
+use crate::anchor;
+use crate::round::mirror::{self, Exported};
+use crate::store::Reader;
 use crate::store::disk::{Access, Disk, DiskFile, LocalDisk};
 use crate::store::fsck::{self, Report};
 use crate::store::tiles::PublishedTiles;
@@ -36,6 +39,26 @@ pub enum Command {
     /// Print the receipt of an entry: a C2SP tlog-proof, which verifies offline
     #[command(after_help = "Example:\n  panetiere log prove /var/lib/panetiere/bulletin 42 > 42.tlog-proof")]
     Prove(Prove),
+    /// Copy a bulletin's log and bodies to plain files that anybody can hold and audit
+    #[command(after_help = "Example:\n  panetiere log export /var/lib/panetiere/bulletin /srv/mirror\n\n\
+        The bulletin must not be running: give a snapshot of its directory. Nothing in it is changed.")]
+    Export(Export),
+}
+
+/// Arguments of `panetiere log export`.
+#[derive(clap::Args)]
+pub struct Export {
+    /// Directory of a bulletin
+    #[arg(value_name = "DATA_DIR")]
+    directory: PathBuf,
+
+    /// Directory of the copy; made if it is not there, and brought up to date if it is
+    #[arg(value_name = "OUT_DIR")]
+    out: PathBuf,
+
+    /// One object on stdout instead of text
+    #[arg(long)]
+    json: bool,
 }
 
 /// Arguments of `panetiere log fsck`.
@@ -88,6 +111,7 @@ pub fn execute(command: &Command) -> Exit {
         Command::Fsck(args) => (&args.directory, fsck(args)),
         Command::Tail(args) => (&args.directory, tail(args)),
         Command::Prove(args) => (&args.directory, prove(args)),
+        Command::Export(args) => (&args.directory, export(args)),
     };
     let (text, exit) = match outcome {
         Ok(outcome) => outcome,
@@ -284,4 +308,33 @@ fn prove(args: &Prove) -> Outcome {
     let proof = Proof::new(args.index, inclusion.path, note).context("the path is none")?.to_string();
     // The last line break is the printer's.
     Ok((proof.strip_suffix('\n').unwrap_or(&proof).to_owned(), Exit::Ok))
+}
+
+fn export(args: &Export) -> Outcome {
+    let failed = |error: anyhow::Error| Failure { exit: Exit::Failed, error };
+    let place = Place::open(&args.directory)?;
+    if !place.has_database {
+        return Err(anyhow::anyhow!("is no directory of a bulletin: expected meta.redb").into());
+    }
+    let reader = Reader::open(Arc::clone(&place.disk)).context("the store cannot be read").map_err(failed)?;
+    let running = || anyhow::anyhow!("another process has it open: stop it, or give a snapshot");
+    let reader = reader.ok_or_else(running).map_err(failed)?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("{}: cannot be made", args.out.display()))?;
+    let beside = args.directory.join(anchor::FILE_NAME);
+    if beside.exists() {
+        std::fs::copy(&beside, args.out.join(anchor::FILE_NAME))
+            .context("copying the anchor")
+            .map_err(failed)?;
+    }
+    let exported =
+        mirror::export(&reader, &LocalDisk::new(&args.out)).map_err(|error| failed(error.into()))?;
+    let Exported { entries, bodies, bytes, deleted } = exported;
+    let text = if args.json {
+        json!({"entries": entries, "bodies": bodies, "body_bytes": bytes, "deleted": deleted}).to_string()
+    } else {
+        format!(
+            "{entries} entries, {bodies} bodies of {bytes} bytes; {deleted} were deleted with their rounds"
+        )
+    };
+    Ok((text, Exit::Ok))
 }

@@ -9,6 +9,7 @@ mod evidence;
 mod lanes;
 mod log;
 pub mod progress;
+mod round;
 pub mod simd;
 pub mod terminal;
 
@@ -38,6 +39,9 @@ enum Command {
     /// Look at a log on disk: check all of it, show its end, print a receipt
     #[command(subcommand)]
     Log(log::Command),
+    /// Look at published rounds offline: audit one, list all, inspect one
+    #[command(subcommand)]
+    Round(round::Command),
 }
 
 /// How a run of the program ended.
@@ -86,6 +90,7 @@ fn execute(command: &Command) -> Exit {
         Command::Bench(command) => bench::execute(command, simd),
         Command::Evidence(command) => evidence::execute(command, simd),
         Command::Log(command) => log::execute(command),
+        Command::Round(command) => round::execute(command, simd),
     }
 }
 

@@ -1,6 +1,8 @@
 //! A key server: reads the log, fetches and checks its envelopes, says what it found, and releases its sum once the rule
 //! lets it.
 
+use super::Order;
+use super::past::Past;
 use crate::release::{self, Closing, Derived, Limits, PlacedLeaf, Refusal, SummedSet};
 use crate::round::conductor::Millis;
 use crate::state::{ImportError, Published, ReleaseGuard, StateError};
@@ -42,27 +44,6 @@ impl Policy {
             _ => false,
         }
     }
-}
-
-/// What a server wants done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Fetch this server's envelope of a client, and give it to [`Server::deliver`].
-    Fetch {
-        /// The round.
-        round: RoundId,
-        /// The client.
-        client: ClientId,
-    },
-    /// Have this leaf appended: what the server found, or its sum, whose body comes with it.
-    Publish {
-        /// The round.
-        round: RoundId,
-        /// The leaf.
-        leaf: Box<Leaf>,
-        /// The whole signed sum.
-        body: Option<Vec<u8>>,
-    },
 }
 
 /// A server cannot go on.
@@ -160,10 +141,7 @@ pub struct Server {
     guard: Arc<ReleaseGuard>,
     identities: BTreeMap<EpochDigest, Arc<ServerIdentity>>,
     work: BTreeMap<RoundId, Work>,
-    /// This server's own statements in the log, not yet taken over.
-    own: Vec<Published>,
-    /// Up to where they were.
-    imported: Option<TreeHead>,
+    past: Past,
     /// Whether the log has signed two histories before this server's eyes: it releases nothing more.
     forked: bool,
 }
@@ -186,13 +164,10 @@ impl Server {
         record: Record,
         guard: Arc<ReleaseGuard>,
     ) -> Result<Self, ServerError> {
-        let imported = guard.position().map_err(ServerError::State)?;
         let mut follower = Follower::new(record);
-        if let Some(read) = imported {
-            follower.mark(read.size);
-        }
+        let past = Past::new(Arc::clone(&guard), &mut follower).map_err(ServerError::State)?;
         let (identities, work) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { id, policy, follower, guard, identities, work, own: Vec::new(), imported, forked: false })
+        Ok(Self { id, policy, follower, guard, identities, work, past, forked: false })
     }
 
     /// Gives the server its keys of an epoch. Rounds of epochs for which it has none pass it by.
@@ -230,15 +205,13 @@ impl Server {
     ) -> Result<Vec<Order>, ServerError> {
         let from = self.follower.size();
         let applied = self.follower.advance(note, entries, blobs);
+        self.forked |= matches!(applied, Err(FollowError::SplitView { .. }));
         // What was read before a blob was missing counts all the same.
-        let read = usize::try_from(self.follower.size() - from).expect("no more than was given");
-        if let Some(read) = self.imported.filter(|read| read.size <= self.follower.size())
-            && self.follower.agrees(&read) == Some(false)
-        {
+        let id = self.id;
+        let own = |record: &Record, index, leaf: &Leaf| Self::own(id, record, index, leaf);
+        if let Some(read) = self.past.read(&self.follower, from, entries, own) {
             return Err(ServerError::OtherLog { read });
         }
-        self.forked |= matches!(applied, Err(FollowError::SplitView { .. }));
-        self.note_own(from, &entries[..read.min(entries.len())]);
         let applied: Vec<Applied> = applied.map_err(ServerError::Follow)?;
         let mut orders = Vec::new();
         for Applied { outcome, .. } in applied {
@@ -251,43 +224,26 @@ impl Server {
         Ok(orders)
     }
 
-    /// Collects this server's own signed statements, wherever in the log they stand and whether they count or not.
-    fn note_own(&mut self, from: u64, entries: &[Vec<u8>]) {
-        let record = self.follower.record();
-        for (leaf, entry) in (from..).zip(entries) {
-            match Leaf::parse(entry) {
-                Ok(Leaf::ServerSum(sum)) if sum.claim().server == self.id => {
-                    let epoch = record.epoch_of(&sum.claim().epoch);
-                    let key = epoch.and_then(|epoch| epoch.plan().document.server(self.id));
-                    if key.is_some_and(|key| sum.verify_signature(&key.identity).is_ok()) {
-                        self.own.push(Published::server_sum(leaf, sum.claim()));
-                    }
-                }
-                Ok(Leaf::Checked(unread)) => {
-                    let Some(session) = record.session(&unread.context.session) else { continue };
-                    let Ok(checked) = Checked::from_bytes_with(session.params(), &unread.bytes) else {
-                        continue;
-                    };
-                    let epoch = record.epoch_of(session.epoch());
-                    let key = epoch.and_then(|epoch| epoch.plan().document.server(self.id));
-                    if checked.server() == self.id
-                        && key.is_some_and(|key| checked.verify_signature(&key.identity).is_ok())
-                    {
-                        self.own.push(Published::checked(leaf, &checked));
-                    }
-                }
-                _ => {}
+    /// This server's own signed statements, wherever in the log they stand and whether they count or not.
+    fn own(id: ServerId, record: &Record, index: u64, leaf: &Leaf) -> Option<Published> {
+        let key_in = |epoch: &EpochDigest| {
+            let epoch = record.epoch_of(epoch)?;
+            epoch.plan().document.server(id).map(|server| server.identity)
+        };
+        match leaf {
+            Leaf::ServerSum(sum) if sum.claim().server == id => {
+                let signed = sum.verify_signature(&key_in(&sum.claim().epoch)?).is_ok();
+                signed.then(|| Published::server_sum(index, sum.claim()))
             }
+            Leaf::Checked(unread) => {
+                let session = record.session(&unread.context.session)?;
+                let checked = Checked::from_bytes_with(&**session.params(), &unread.bytes).ok()?;
+                let mine =
+                    checked.server() == id && checked.verify_signature(&key_in(session.epoch())?).is_ok();
+                mine.then(|| Published::checked(index, &checked))
+            }
+            _ => None,
         }
-    }
-
-    /// Takes this server's own statements over into the guard, up to where the log was read.
-    fn import(&mut self) -> Result<(), ServerError> {
-        let to = self.follower.head();
-        self.guard.import(self.imported, to, &self.own).map_err(ServerError::Import)?;
-        self.imported = Some(to);
-        self.own.clear();
-        Ok(())
     }
 
     fn follow_up(&mut self, now: Millis, event: &Event, orders: &mut Vec<Order>) -> Result<(), ServerError> {
@@ -400,15 +356,8 @@ impl Server {
         if due.is_empty() {
             return Ok(Vec::new());
         }
-        if self.guard_is_behind() {
-            self.import()?;
-        }
+        self.past.import(&self.follower).map_err(ServerError::Import)?;
         due.into_iter().map(|round| self.say(round)).collect()
-    }
-
-    /// Whether this process has not taken over this server's past answers yet, or found new ones since.
-    fn guard_is_behind(&self) -> bool {
-        self.imported != Some(self.follower.head())
     }
 
     /// The server's one statement on a round's envelopes.
@@ -450,7 +399,7 @@ impl Server {
         if closed.is_empty() {
             return Ok(Vec::new());
         }
-        self.import()?;
+        self.past.import(&self.follower).map_err(ServerError::Import)?;
         let mut outcomes = Vec::new();
         for round in closed {
             match self.release_one(round, note) {

@@ -1,22 +1,21 @@
 //! From a closed round's published bodies to its messages: what the recipient does, and what anybody can do again.
 
+mod held;
+
+pub use held::compare;
+
 use super::{EpochState, Session};
-use panetiere::bulletin::{
-    ClientBulletinEntry, GroupSum, LaneBulletinEntry, Mode, PostHead, RsClientBulletinEntry,
-    ServerBulletinEntry, SignedPost,
-};
+use held::{Library, Source};
+use panetiere::bulletin::Mode;
 use panetiere::channel::{ChannelError, ChannelParams, Delivery, deliver};
-use panetiere::cs::Commitment;
 use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
 use panetiere::protocol::{
-    AggregatorCulprit, Audit, Culprit, LaneCulprit, NotRecovered, PostSource, ProtocolParams, RecipientError,
-    Recovered, RecoveredAggregated, RecoveredRs, SetPolicy, aggregate_and_decrypt_rs, recover_aggregated,
+    AggregatorCulprit, Audit, Culprit, LaneCulprit, NotRecovered, RecipientError, Recovered,
+    RecoveredAggregated, RecoveredRs, SetPolicy, aggregate_and_decrypt_rs, recover_aggregated,
     recover_direct,
 };
-use panetiere::sig::VerifyingKey;
-use panetiere::wire::{DecodeError, DecodeWith};
 use panetiere_api::leaf::{RoundId, RoundKind, RoundResult, Undelivered, messages_root};
 use std::io;
 
@@ -29,10 +28,16 @@ pub trait Bodies {
     /// If it cannot be read now.
     fn body(&self, round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>>;
 
-    /// The messages of an earlier round.
+    /// A checkpoint with cosignatures that covers the round's close, as text: None if none is published.
     ///
     /// # Errors
-    /// If they cannot be read now.
+    /// If it cannot be read now.
+    fn closing(&self, round: RoundId) -> io::Result<Option<Vec<u8>>>;
+
+    /// The published messages of a round.
+    ///
+    /// # Errors
+    /// If they cannot be read now, or what is there is no list of messages.
     fn messages(&self, round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>>;
 }
 
@@ -205,7 +210,8 @@ impl Recovery {
     }
 }
 
-/// Recovers a closed round from what was published: the sums that the log counts, and the posts of its set.
+/// Recovers a closed round from what was published: the sums that the log counts, and the posts of its set. A sum that
+/// cannot be had, or is not what its leaf names, is set aside if enough others are left.
 ///
 /// # Errors
 /// `NotClosed`; `Body`, `Missing`, `Foreign` for a body that is needed; `Slots`; `NotRecovered` with who is at fault.
@@ -214,7 +220,7 @@ pub fn recover(session: &Session, epoch: &EpochState, bodies: &dyn Bodies) -> Re
     let closed = session.closed().ok_or(RecoverError::NotClosed { round })?;
     let channel = channel(session, epoch, bodies)?;
     let library = Library { session, bodies, round };
-    let servers = library.server_sums()?;
+    let (servers, mut unused) = library.server_sums()?;
     let (params, id, document) = (&**session.params(), session.id(), &epoch.plan().document);
     let policy = SetPolicy::anchored(closed.set.clone(), params.min_clients(), params.max_clients());
     let mut failed = None;
@@ -226,7 +232,8 @@ pub fn recover(session: &Session, epoch: &EpochState, bodies: &dyn Bodies) -> Re
                 .map(Parts::direct)
         }
         Mode::Erasure => {
-            let lanes = library.lane_sums()?;
+            let (lanes, more) = library.lane_sums()?;
+            unused.extend(more);
             let posts = |client| library.remember(&mut failed, library.rs_post(client));
             aggregate_and_decrypt_rs(params, id, document, &policy, posts, &servers, &lanes)
                 .map(Parts::erasure)
@@ -252,7 +259,8 @@ pub fn recover(session: &Session, epoch: &EpochState, bodies: &dyn Bodies) -> Re
     let mut named: Vec<Named> = parts.recovered.culprits.into_iter().map(Named::server).collect();
     named.extend(parts.others);
     let discarded = parts.recovered.discarded.iter().map(ToString::to_string);
-    let set_aside = discarded.chain(parts.set_aside).collect();
+    let unused = unused.iter().map(ToString::to_string);
+    let set_aside = discarded.chain(parts.set_aside).chain(unused).collect();
     Ok(Recovery { delivery, named, set_aside })
 }
 
@@ -346,112 +354,4 @@ fn named_in(error: &NotRecovered) -> Vec<Named> {
         named.extend(culprits.iter().cloned().map(Named::server));
     }
     named
-}
-
-/// The bodies of one round, each held against its leaf.
-struct Library<'a> {
-    session: &'a Session,
-    bodies: &'a dyn Bodies,
-    round: RoundId,
-}
-
-impl Library<'_> {
-    fn params(&self) -> &ProtocolParams {
-        self.session.params()
-    }
-
-    fn body(&self, body: Body) -> Result<Vec<u8>, RecoverError> {
-        let round = self.round;
-        let bytes =
-            self.bodies.body(round, body).map_err(|source| RecoverError::Body { round, body, source })?;
-        bytes.ok_or(RecoverError::Missing { round, body })
-    }
-
-    fn parse<T: DecodeWith<ProtocolParams>>(&self, body: Body) -> Result<T, RecoverError> {
-        let bytes = self.body(body)?;
-        T::from_bytes_with(self.params(), &bytes)
-            .map_err(|error: DecodeError| self.foreign(body, error.to_string()))
-    }
-
-    const fn foreign(&self, body: Body, reason: String) -> RecoverError {
-        RecoverError::Foreign { round: self.round, body, reason }
-    }
-
-    fn same<T>(&self, body: Body, same: bool, value: T) -> Result<T, RecoverError> {
-        if same { Ok(value) } else { Err(self.foreign(body, "it was signed with another claim".to_owned())) }
-    }
-
-    fn server_sums(&self) -> Result<Vec<ServerBulletinEntry>, RecoverError> {
-        let sums = self.session.server_sums().iter();
-        sums.map(|(&server, leaf)| {
-            let sum: ServerBulletinEntry = self.parse(Body::ServerSum(server))?;
-            self.same(Body::ServerSum(server), sum.signed().says_the_same(leaf), sum)
-        })
-        .collect()
-    }
-
-    fn lane_sums(&self) -> Result<Vec<LaneBulletinEntry>, RecoverError> {
-        let sums = self.session.lane_sums().iter();
-        sums.map(|(&lane, leaf)| {
-            let sum: LaneBulletinEntry = self.parse(Body::LaneSum(lane))?;
-            self.same(Body::LaneSum(lane), sum.signed().says_the_same(leaf), sum)
-        })
-        .collect()
-    }
-
-    fn group_sums(&self) -> Result<Vec<GroupSum>, RecoverError> {
-        let sums = self.session.group_sums().iter();
-        sums.map(|(&aggregator, leaf)| {
-            let sum: GroupSum = self.parse(Body::GroupSum(aggregator))?;
-            self.same(Body::GroupSum(aggregator), sum.signed().says_the_same(leaf), sum)
-        })
-        .collect()
-    }
-
-    /// The statement that counts, and the key of its client.
-    fn counted(&self, client: ClientId) -> Option<(VerifyingKey, SignedPost)> {
-        self.session.posts().get(&client).map(|(key, post)| (*key, post.signed().clone()))
-    }
-
-    fn expect_statement(&self, client: ClientId, found: &SignedPost) -> Result<VerifyingKey, RecoverError> {
-        let body = Body::Post(client);
-        let (key, counted) = self.counted(client).ok_or(RecoverError::Missing { round: self.round, body })?;
-        self.same(body, counted.claim() == found.claim(), key)
-    }
-
-    fn whole_post(&self, client: ClientId) -> Result<(VerifyingKey, ClientBulletinEntry), RecoverError> {
-        let post: ClientBulletinEntry = self.parse(Body::Post(client))?;
-        Ok((self.expect_statement(client, &post.head.signed)?, post))
-    }
-
-    fn rs_post(&self, client: ClientId) -> Result<(VerifyingKey, RsClientBulletinEntry), RecoverError> {
-        let post: RsClientBulletinEntry = self.parse(Body::Post(client))?;
-        Ok((self.expect_statement(client, &post.signed)?, post))
-    }
-
-    /// Keeps the first error for after the recovery, which only knows that a post is not there.
-    fn remember<T>(&self, failed: &mut Option<RecoverError>, found: Result<T, RecoverError>) -> Option<T> {
-        found.map_err(|error| failed.get_or_insert(error)).ok()
-    }
-}
-
-/// The posts of an aggregated round, as far as they are at hand: they are with the aggregators.
-struct Source<'l, 'a>(&'l Library<'a>);
-
-impl PostSource for Source<'_, '_> {
-    fn statement(&mut self, client: ClientId) -> Option<(VerifyingKey, SignedPost)> {
-        self.0.counted(client)
-    }
-
-    fn commitment(&mut self, client: ClientId) -> Option<Commitment> {
-        let bytes = self.0.body(Body::Post(client)).ok()?;
-        let params = self.0.params();
-        let head = bytes.get(..PostHead::packed_len(params))?;
-        PostHead::from_bytes_with(params, head).ok().map(|head| head.commitment)
-    }
-
-    fn ciphertext(&mut self, client: ClientId) -> Option<Vec<u8>> {
-        let bytes = self.0.body(Body::Post(client)).ok()?;
-        bytes.get(PostHead::packed_len(self.0.params())..).map(<[u8]>::to_vec)
-    }
 }

@@ -105,7 +105,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn disk(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn disk(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Disk { action, path: path.to_owned(), source }
     }
 

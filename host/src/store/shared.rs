@@ -201,18 +201,7 @@ impl Store {
         range: (Bound<&[u8]>, Bound<&[u8]>),
         most: usize,
     ) -> Result<Vec<Row>, StoreError> {
-        let name = tables::namespace(namespace)?;
-        let transaction = self.0.database.begin_read().map_err(StoreError::meta)?;
-        let table = match transaction.open_table(tables::kv(&name)) {
-            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-            table => table.map_err(StoreError::meta)?,
-        };
-        let rows = table.range::<&[u8]>(range).map_err(StoreError::meta)?.take(most);
-        rows.map(|row| {
-            let (key, value) = row.map_err(StoreError::meta)?;
-            Ok((key.value().to_vec(), value.value().to_vec()))
-        })
-        .collect()
+        values(&self.0.database, namespace, range, most)
     }
 
     /// The last signed checkpoint, with the cosignatures that are known.
@@ -295,6 +284,27 @@ impl Store {
         }
         Ok(rounds.into_keys().collect())
     }
+}
+
+/// See [`Store::values`].
+pub(super) fn values(
+    database: &Database,
+    namespace: &str,
+    range: (Bound<&[u8]>, Bound<&[u8]>),
+    most: usize,
+) -> Result<Vec<Row>, StoreError> {
+    let name = tables::namespace(namespace)?;
+    let transaction = database.begin_read().map_err(StoreError::meta)?;
+    let table = match transaction.open_table(tables::kv(&name)) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table.map_err(StoreError::meta)?,
+    };
+    let rows = table.range::<&[u8]>(range).map_err(StoreError::meta)?.take(most);
+    rows.map(|row| {
+        let (key, value) = row.map_err(StoreError::meta)?;
+        Ok((key.value().to_vec(), value.value().to_vec()))
+    })
+    .collect()
 }
 
 pub(super) fn log_error(error: impl std::error::Error) -> StoreError {

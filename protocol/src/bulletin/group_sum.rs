@@ -151,6 +151,18 @@ pub struct GroupSum {
     ciphertext: Vec<u8>,
 }
 
+impl AsRef<Self> for SignedGroupClaim {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsRef<SignedGroupClaim> for GroupSum {
+    fn as_ref(&self) -> &SignedGroupClaim {
+        self.signed()
+    }
+}
+
 impl GroupSum {
     /// Signs a group's sum: `root` is the sum of the roots, `ciphertext` the packed sum of the ciphertexts.
     pub fn sign(

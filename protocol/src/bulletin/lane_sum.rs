@@ -169,6 +169,18 @@ pub struct LaneBulletinEntry {
     opening: AggregatedShare,
 }
 
+impl AsRef<Self> for SignedLaneClaim {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsRef<SignedLaneClaim> for LaneBulletinEntry {
+    fn as_ref(&self) -> &SignedLaneClaim {
+        self.signed()
+    }
+}
+
 impl LaneBulletinEntry {
     /// Signs a sum.
     pub fn sign(claim: LaneClaim, opening: AggregatedShare, code: &LaneCode, key: &SigningKey) -> Self {

@@ -141,6 +141,18 @@ pub struct ServerBulletinEntry {
     opening: AggregatedOpening,
 }
 
+impl AsRef<Self> for SignedSumClaim {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsRef<SignedSumClaim> for ServerBulletinEntry {
+    fn as_ref(&self) -> &SignedSumClaim {
+        self.signed()
+    }
+}
+
 impl ServerBulletinEntry {
     /// Signs a sum.
     pub fn sign(

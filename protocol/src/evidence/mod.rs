@@ -27,8 +27,8 @@ mod verify;
 pub use verdict::{Acquittal, EvidenceError, Finding, Outcome, Verdict};
 
 use crate::bulletin::{
-    CanonicalSet, Epoch, GroupSum, LaneBulletinEntry, LaneItem, PostView, ServerBulletinEntry, SignedPost,
-    VerifiedPost,
+    CanonicalSet, Epoch, GroupSum, LaneBulletinEntry, LaneItem, PostView, ServerBulletinEntry,
+    SignedGroupClaim, SignedLaneClaim, SignedPost, SignedSumClaim, VerifiedPost,
 };
 use crate::cs::Commitment;
 use crate::fault::{Attribution, Fault as _};
@@ -188,25 +188,33 @@ impl Evidence {
         Self::new(params, epoch, Charge::BadLane(opened))
     }
 
-    /// Against a server: two of its sums, without their openings.
-    pub fn double_server_sum(
+    /// Against a server: two of its sums, of which the signed claims are enough.
+    pub fn double_server_sum<S: AsRef<SignedSumClaim>>(
         params: &ProtocolParams,
         epoch: &Epoch,
-        sums: [&ServerBulletinEntry; 2],
+        sums: [&S; 2],
     ) -> Self {
-        let sums = sums.map(|sum| sum.signed().clone());
+        let sums = sums.map(|sum| sum.as_ref().clone());
         Self::new(params, epoch, Charge::DoubleServerSum(Box::new(sums)))
     }
 
-    /// Against a lane: two of its sums, without their openings.
-    pub fn double_lane_sum(params: &ProtocolParams, epoch: &Epoch, sums: [&LaneBulletinEntry; 2]) -> Self {
-        let sums = sums.map(|sum| sum.signed().clone());
+    /// Against a lane: two of its sums, of which the signed claims are enough.
+    pub fn double_lane_sum<S: AsRef<SignedLaneClaim>>(
+        params: &ProtocolParams,
+        epoch: &Epoch,
+        sums: [&S; 2],
+    ) -> Self {
+        let sums = sums.map(|sum| sum.as_ref().clone());
         Self::new(params, epoch, Charge::DoubleLaneSum(Box::new(sums)))
     }
 
-    /// Against an aggregator: two of its sums, without roots and ciphertexts.
-    pub fn double_group_sum(params: &ProtocolParams, epoch: &Epoch, sums: [&GroupSum; 2]) -> Self {
-        let sums = sums.map(|sum| sum.signed().clone());
+    /// Against an aggregator: two of its sums, of which the signed claims are enough.
+    pub fn double_group_sum<S: AsRef<SignedGroupClaim>>(
+        params: &ProtocolParams,
+        epoch: &Epoch,
+        sums: [&S; 2],
+    ) -> Self {
+        let sums = sums.map(|sum| sum.as_ref().clone());
         Self::new(params, epoch, Charge::DoubleGroupSum(Box::new(sums)))
     }
 

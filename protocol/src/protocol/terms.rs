@@ -253,6 +253,13 @@ impl Terms {
         self.max_clients
     }
 
+    /// Messages that a sum may hold and still be decoded. It may be fewer than [`max_clients`](Self::max_clients): then a
+    /// round in which more clients speak than this delivers nothing (sketch) or not all of it (peeling), and covers have to
+    /// make up the rest. An operator that does not count on covers sizes the channel for every client.
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     fn sized_channel(&self) -> Result<ChannelParams, ChannelError> {
         let size = |number: u32| usize::try_from(number).expect("usize has at least 32 bits");
         ChannelParams::for_messages(self.encoding, size(self.capacity), size(self.message_bytes))

@@ -7,6 +7,7 @@
 mod epoch;
 mod keys;
 mod member;
+mod messages;
 mod result;
 mod round;
 mod signed;
@@ -14,6 +15,7 @@ mod signed;
 pub use epoch::{AdmissionPolicy, EpochPlan, Witnesses};
 pub use keys::{KeyRotation, NewKey};
 pub use member::{Admission, Credential, Revocation};
+pub use messages::{messages_from_bytes, messages_to_bytes};
 pub use result::{RoundResult, Undelivered, messages_root};
 pub use round::{
     AbortReason, Expulsion, ParseRoundError, PostsEnd, RoundAbort, RoundClose, RoundId, RoundKind, RoundOpen,
@@ -21,11 +23,36 @@ pub use round::{
 pub use signed::{Signed, Statement};
 
 use panetiere::bulletin::{SignedGroupClaim, SignedLaneClaim, SignedPost, SignedSumClaim, StatementContext};
+use panetiere::fault::{Attribution, Fault};
+use panetiere::ids::SessionId;
 use panetiere::wire::{Decode, DecodeError, DecodeErrorKind, Encode, HEADER_LEN, ObjectType, Reader};
 use std::str::FromStr;
 
 /// Bytes of a leaf at most: the log's format has 16 bits for the length of an entry.
 pub const MAX_LEAF: usize = tlog::entry::MAX_ENTRY_BYTES;
+
+/// A leaf is too long for the log. Only an epoch of very many servers, lanes or witnesses can be, or an answer of as many
+/// servers: what an operator asks for has to be smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a leaf of kind {kind} of {found} bytes, the log takes at most {limit}")]
+pub struct LeafTooLong {
+    /// [`Leaf::kind`].
+    pub kind: &'static str,
+    /// Its bytes.
+    pub found: usize,
+    /// [`MAX_LEAF`].
+    pub limit: usize,
+}
+
+impl Fault for LeafTooLong {
+    fn code(&self) -> &'static str {
+        "leaf_too_long"
+    }
+
+    fn attribution(&self) -> Attribution {
+        Attribution::Caller
+    }
+}
 
 /// A leaf that is read under the parameters of the round that it names: what it is and which round, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +171,40 @@ impl Leaf {
         }
     }
 
-    /// The entry's bytes.
+    /// The session that it speaks of; none for a leaf that is not about one, or opens it.
+    pub const fn session(&self) -> Option<SessionId> {
+        Some(match self {
+            Self::Answer(leaf) | Self::Checked(leaf) => leaf.context.session,
+            Self::Expulsion(leaf) => leaf.session,
+            Self::GroupSum(sum) => sum.claim().session,
+            Self::LaneSum(sum) => sum.claim().session,
+            Self::Post(post) => post.claim().session,
+            Self::PostsEnd(leaf) => leaf.session,
+            Self::Result(result) => result.claim().session,
+            Self::RoundAbort(leaf) => leaf.session,
+            Self::RoundClose(leaf) => leaf.session,
+            Self::ServerSum(sum) => sum.claim().session,
+            Self::Admission(_)
+            | Self::Epoch(_)
+            | Self::KeyRotation(_)
+            | Self::Revocation(_)
+            | Self::RoundOpen(_) => return None,
+        })
+    }
+
+    /// The entry's bytes, for whoever makes a leaf that a log is to take.
+    ///
+    /// # Errors
+    /// [`LeafTooLong`] if no log takes it.
+    pub fn to_entry(&self) -> Result<Vec<u8>, LeafTooLong> {
+        let (bytes, limit) = (self.to_bytes(), MAX_LEAF);
+        if bytes.len() > limit {
+            return Err(LeafTooLong { kind: self.kind(), found: bytes.len(), limit });
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes, however many.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Admission(leaf) => leaf.to_bytes(),
