@@ -245,7 +245,9 @@ impl Server {
     /// Collects this server's own signed statements, wherever in the log they stand and whether they count or not.
     fn note_own(&mut self, from: u64, entries: &[Vec<u8>]) {
         let record = self.follower.record();
-        for (leaf, entry) in (from..).zip(entries) {
+        // An earlier process has taken over what stands before its position, and this one has compared the root there.
+        let position = self.imported.map_or(0, |read| read.size);
+        for (leaf, entry) in (from..).zip(entries).filter(|(leaf, _)| *leaf >= position) {
             match Leaf::parse(entry) {
                 Ok(Leaf::ServerSum(sum)) if sum.claim().server == self.id => {
                     let epoch = record.epoch_of(&sum.claim().epoch);

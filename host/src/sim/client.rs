@@ -32,13 +32,31 @@ struct Part {
     checking_since: Option<Millis>,
     /// Complaints of servers that a client without the guard has seen.
     complaining: BTreeSet<ServerId>,
+    /// What such a client has answered.
+    answers: BTreeMap<ServerId, Vec<u8>>,
+    /// How many servers' statements were seen, by log.
+    seen: BTreeMap<usize, usize>,
+}
+
+impl Part {
+    const fn new() -> Self {
+        Self {
+            participation: None,
+            openings: Vec::new(),
+            uploads: Vec::new(),
+            checking_since: None,
+            complaining: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            seen: BTreeMap::new(),
+        }
+    }
 }
 
 pub(super) struct Client {
     party: u32,
     key: Arc<SigningKey>,
     lie: Option<ClientLie>,
-    slots: Vec<Follower>,
+    slots: Vec<Option<Follower>>,
     parts: BTreeMap<SessionId, Part>,
 }
 
@@ -47,37 +65,44 @@ impl Client {
         let key = &core.scene.net.party(ClientId(party)).signing_key;
         let key = Arc::new(SigningKey::from_scalar(&key.expose_scalar()).unwrap());
         let lie = core.plan.client_lies.get(&party).copied();
-        let slots = if core.plan.lies.is_some() { SLOTS } else { 1 };
-        let slots = (0..slots).map(|_| Follower::new(core.scene.record())).collect();
+        let slots = if core.plan.lies.is_some() && party % 2 == 0 { SLOTS } else { 1 };
+        let slots = (0..slots).map(|_| Some(Follower::new(core.scene.record()))).collect();
         Self { party, key, lie, slots, parts: BTreeMap::new() }
     }
 
-    pub(super) fn timer(&self, _: &mut Core) -> Out {
-        let read = |(slot, follower): (usize, &Follower)| (Node::Bulletin, Msg::Read { slot, size: follower.size() });
-        self.slots.iter().enumerate().map(read).collect()
+    pub(super) fn timer(&self, core: &Core) -> Out {
+        let sizes = self.slots.iter().map(|follower| follower.as_ref().expect("only away while it is read").size());
+        // Another address has something else to say only when there are two histories.
+        let slots = if core.ledger.counts.contains_key("forks") { SLOTS } else { 1 };
+        sizes.take(slots).enumerate().map(|(slot, size)| (Node::Bulletin, Msg::Read { slot, size })).collect()
     }
 
     pub(super) fn receive(&mut self, core: &mut Core, msg: Msg) -> Out {
         let Msg::View { slot, from, entries, note, .. } = msg else { return Vec::new() };
         let name = format!("client {}", self.party);
-        if !advance(core, &name, &mut self.slots[slot], from, &entries, &note) {
-            return Vec::new();
-        }
-        let follower = self.slots[slot].clone();
-        let record = follower.record();
+        let mut follower = self.slots[slot].take().expect("only away while it is read");
         let mut out = Vec::new();
+        if advance(core, &name, &mut follower, from, &entries, &note) {
+            self.act(core, slot, follower.record(), &mut out);
+        }
+        self.slots[slot] = Some(follower);
+        out
+    }
+
+    fn act(&mut self, core: &mut Core, slot: usize, record: &Record, out: &mut Out) {
         for session in record.rounds() {
             if *session.phase() == Phase::Collecting && !self.parts.contains_key(session.id()) {
                 let part = self.take_part(core, record, session);
                 self.parts.insert(*session.id(), part);
             }
-            self.follow_up(core, record, session, &mut out);
+            if matches!(session.phase(), Phase::Collecting | Phase::Checking) {
+                self.follow_up(core, slot, record, session, out);
+            }
         }
-        out
     }
 
     fn take_part(&self, core: &mut Core, record: &Record, session: &Session) -> Part {
-        let (mut participation, mut openings, mut uploads) = (None, Vec::new(), Vec::new());
+        let mut part = Part::new();
         let epoch = record.epoch_of(session.epoch()).unwrap();
         let id = *session.id();
         let seed = core.plan.seed;
@@ -89,16 +114,16 @@ impl Client {
             (rng, payload, vector)
         };
         let Some(client) = epoch.client_of(&self.key.verifying_key()) else {
-            return Part { participation, openings, uploads, checking_since: None, complaining: BTreeSet::new() };
+            return part;
         };
         let own = self.lie.is_some() || core.plan.without.cap;
         if !own {
             let (mut rng, payload, vector) = encode(core, 0);
             let made = Participation::new(&mut rng, session, epoch, Arc::clone(&self.key), &vector);
-            let (part, outgoing) = made.expect("an honest client");
-            participation = Some(part);
+            let (participation, outgoing) = made.expect("an honest client");
+            part.participation = Some(participation);
             let Post::Whole(entry) = outgoing.post else { unreachable!("a direct round") };
-            uploads.push(self.upload(core, session, entry, outgoing.envelopes, payload, false));
+            part.uploads.push(self.upload(core, session, entry, outgoing.envelopes, payload, false));
         } else if self.lie != Some(ClientLie::Silent) {
             let variants = if self.lie == Some(ClientLie::TwoPosts) { 2 } else { 1 };
             for variant in 0..variants {
@@ -146,11 +171,11 @@ impl Client {
                     }
                     _ => {}
                 }
-                openings = opened;
-                uploads.push(self.upload(core, session, made.post, made.envelopes, payload, jams));
+                part.openings = opened;
+                part.uploads.push(self.upload(core, session, made.post, made.envelopes, payload, jams));
             }
         }
-        Part { participation, openings, uploads, checking_since: None, complaining: BTreeSet::new() }
+        part
     }
 
     fn upload(
@@ -171,7 +196,7 @@ impl Client {
         upload
     }
 
-    fn follow_up(&mut self, core: &mut Core, record: &Record, session: &Session, out: &mut Out) {
+    fn follow_up(&mut self, core: &mut Core, slot: usize, record: &Record, session: &Session, out: &mut Out) {
         let epoch = record.epoch_of(session.epoch()).unwrap();
         let id = *session.id();
         let (Some(part), Some(client)) = (self.parts.get_mut(&id), epoch.client_of(&self.key.verifying_key())) else {
@@ -189,7 +214,12 @@ impl Client {
         let answered = |server| session.answers().iter().any(|a| (a.client(), a.server()) == (client, server));
         let mut answers: Vec<(ServerId, Vec<u8>)> = Vec::new();
         if let Some(participation) = &mut part.participation {
-            participation.observe(session);
+            // Seen once, a statement is known.
+            let seen = part.seen.entry(slot).or_default();
+            if *seen < session.checked().len() {
+                *seen = session.checked().len();
+                participation.observe(session);
+            }
             if deadline {
                 participation.deadline();
             }
@@ -205,8 +235,8 @@ impl Client {
             let context = StatementContext::new(session.params(), &id);
             for &server in &part.complaining {
                 if let Some(opening) = part.openings.get(usize::from(server.0)) {
-                    let answer = Answer::sign(context, client, server, opening, session.params(), &self.key);
-                    answers.push((server, answer.to_bytes()));
+                    let sign = || Answer::sign(context, client, server, opening, session.params(), &self.key).to_bytes();
+                    answers.push((server, part.answers.entry(server).or_insert_with(sign).clone()));
                 }
             }
         }

@@ -37,6 +37,9 @@ pub(super) struct ServerNode {
     pub(super) may_cosign: bool,
     ahead: Millis,
     ticks: u64,
+    /// Whether there is something new since the release was last asked for.
+    news: bool,
+    cosigned: Option<Note>,
 }
 
 /// The keys of a server of the scene, with another memory of answers.
@@ -64,6 +67,8 @@ impl ServerNode {
             may_cosign: true,
             ahead: 0,
             ticks: 0,
+            news: true,
+            cosigned: None,
         };
         let state = State::open(&node.disk).unwrap();
         WitnessState::new(state).enrol(core.scene.cosigner(id).verifier()).unwrap();
@@ -182,6 +187,17 @@ impl ServerNode {
     fn stopped(&mut self, core: &mut Core, error: &ServerError) {
         core.say(&self.name(), &format!("stops: {error}: {error:?}"));
         core.ledger.count("server stops");
+        let code = error.code();
+        let foreseen = match code {
+            // The disk.
+            "state_broken" | "answers_failed" => true,
+            "server_other_log" | "import_other_root" | "import_log_shrank" => core.plan.lies.is_some(),
+            "import_contradiction" => core.plan.lies.is_some() || core.ledger.amnesic.contains(&self.id),
+            _ => false,
+        };
+        if !foreseen {
+            core.ledger.broken(Rule::Liveness, format!("server {} cannot go on: {code}: {error}", self.id));
+        }
         self.crash(core);
     }
 
@@ -234,6 +250,7 @@ impl ServerNode {
             Msg::View { from, entries, note, cosigned, .. } => self.view(core, from, &entries, &note, cosigned.as_deref()),
             Msg::Envelope { round, envelope } => {
                 let now = self.clock(core);
+                self.news = true;
                 let Some(process) = &mut self.process else { return Vec::new() };
                 match process.server.deliver(now, round, &envelope) {
                     Ok((orders, fault)) => {
@@ -270,6 +287,7 @@ impl ServerNode {
             match process.server.advance(now, note, next, &NoBlobs) {
                 Ok(orders) => {
                     if !next.is_empty() {
+                        self.news = true;
                         core.ledger.read(&format!("server {}", self.id), process.server.head(), process.server.record());
                     }
                     out.extend(self.carry_out(core, orders, None));
@@ -287,6 +305,13 @@ impl ServerNode {
             }
         }
         let (Some(cosigned), Some(process)) = (cosigned, &mut self.process) else { return out };
+        // What was refused is refused again until something is new; what was published may have been lost on the way.
+        self.news |= self.cosigned.as_ref() != Some(cosigned);
+        if !self.news && !self.ticks.is_multiple_of(4) {
+            return out;
+        }
+        self.news = false;
+        self.cosigned = Some(cosigned.clone());
         if self.may_cosign {
             match process.witness.observe(&core.log(), cosigned, core.scene.cosigner(self.id).verifier()) {
                 Ok(()) | Err(WitnessError::State(_)) => {}
