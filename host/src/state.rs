@@ -36,6 +36,9 @@ pub const DATABASE: &str = "state.redb";
 /// Layout of the tables.
 const SCHEMA: u16 = 1;
 
+/// A record with its key.
+type Row = (Vec<u8>, Vec<u8>);
+
 type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
 const MARKS: Table = TableDefinition::new("marks");
@@ -190,7 +193,7 @@ impl State {
     }
 
     /// All records of a table, by key.
-    fn all(&self, table: Table) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StateError> {
+    fn all(&self, table: Table) -> Result<Vec<Row>, StateError> {
         self.sound()?;
         let transaction = self.database.begin_read().map_err(|error| self.failed(&error))?;
         let table = match transaction.open_table(table) {

@@ -93,6 +93,7 @@ fn help_and_version_succeed_and_list_every_option() {
     for option in [
         "--mode",
         "--encoding",
+        "--force",
         "--lanes",
         "--lie",
         "server:wrong-sum:",

@@ -1,7 +1,11 @@
 //! `panetiere log` as an operator meets it: on a bulletin's directory, running or not, and on a mirror's.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use panetiere_host::store::disk::LocalDisk;
-use panetiere_host::store::{BlobName, BlobStore as _, Class, Options, Sequencer, Store, Submission};
+use panetiere_host::store::{
+    BlobName, BlobStore as _, Class, Options, Sequencer, StartError, Store, Submission,
+};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -109,6 +113,9 @@ fn a_running_bulletin_is_not_disturbed() {
     assert_eq!((code, &report["running"], &report["stored"]), (Some(0), &true.into(), &Value::Null));
     let output = panetiere(&["log", "fsck"], path);
     assert!(text(&output).contains("another process has the directory open"));
+    let disk = Arc::new(LocalDisk::new(path));
+    let second = Store::open(disk, Options::new(NAME.parse().unwrap(), key()), 1).map(drop);
+    assert!(matches!(second, Err(StartError::Locked)), "{second:?}");
     let submission = Submission { leaf: Some(b"after".to_vec()), ..Submission::default() };
     sequencer.tick(2, &[submission]).unwrap().remove(0).unwrap();
     let (_, report) = fsck(path, &["--key", &key().verifier().to_string()]);

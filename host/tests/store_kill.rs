@@ -111,7 +111,7 @@ impl Choices {
 fn run_writer(directory: &Path, kill: u64, choices: &mut Choices) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg("writer").arg(directory).stdout(Stdio::piped()).stderr(Stdio::null());
-    let at_point = kill % 2 == 0;
+    let at_point = kill.is_multiple_of(2);
     if at_point {
         let point = POINTS[usize::try_from(kill / 2).expect("small") % POINTS.len()];
         command.env("PANETIERE_FAIL_POINT", format!("{point}:{}", 1 + choices.below(8)));

@@ -28,7 +28,7 @@ pub enum Command {
     #[command(after_help = "Examples:\n  panetiere log fsck /var/lib/panetiere/bulletin\n  \
         panetiere log fsck /srv/mirror --key \"$(cat log.vkey)\" --json\n\n\
         A running bulletin is not disturbed: of its directory only the published files are checked then.")]
-    Fsck(Fsck),
+    Fsck(Box<Fsck>),
     /// Show the last entries
     #[command(after_help = "Examples:\n  panetiere log tail /var/lib/panetiere/bulletin\n  \
         panetiere log tail /srv/mirror -n 100 --json")]

@@ -304,17 +304,19 @@ impl Model<'_> {
 fn explore(world: &World, setting: Setting, threshold: usize, until: Until) -> Explored {
     let needed = quorum_size(setting.servers, setting.assumed).unwrap();
     let mut model = Model { world, setting, needed, decided: HashMap::new() };
-    let first = vec![Server::default(); setting.servers - setting.faulty];
+    let honest = setting.servers - setting.faulty;
+    let first = [Server::default(); 4];
     let mut explored = Explored::default();
     let pack = |servers: &[Server]| {
         let mut state = [u16::MAX; 4];
         state.iter_mut().zip(servers).for_each(|(packed, server)| *packed = server.pack());
         state
     };
-    let mut places: HashMap<State, usize> = HashMap::from([(pack(&first), 0)]);
+    let mut places: HashMap<State, usize> = HashMap::from([(pack(&first[..honest]), 0)]);
     let mut came: Vec<Option<(usize, Step)>> = vec![None];
     let mut queue = VecDeque::from([(0, first)]);
-    while let Some((place, state)) = queue.pop_front() {
+    while let Some((place, all)) = queue.pop_front() {
+        let state = &all[..honest];
         let sums = |set: u8| {
             setting.faulty + state.iter().filter(|server| server.released & (1 << set) != 0).count()
         };
@@ -334,12 +336,16 @@ fn explore(world: &World, setting: Setting, threshold: usize, until: Until) -> E
             if at > 0 && state[at] == state[at - 1] {
                 continue;
             }
-            for (act, server) in model.acts(&state, at) {
-                let mut next = state.clone();
+            for (act, server) in model.acts(state, at) {
+                if server == state[at] {
+                    continue;
+                }
+                let mut next = all;
                 next[at] = server;
-                next.sort_unstable();
+                next[..honest].sort_unstable();
                 let number = places.len();
-                if let std::collections::hash_map::Entry::Vacant(entry) = places.entry(pack(&next)) {
+                if let std::collections::hash_map::Entry::Vacant(entry) = places.entry(pack(&next[..honest]))
+                {
                     entry.insert(number);
                     came.push(Some((place, Step(at, act))));
                     queue.push_back((number, next));

@@ -33,5 +33,5 @@ pub use blob::{BlobName, BlobStore, BlobWriter, Class, StoredBlob};
 pub use error::{StartError, StoreError};
 pub use log::Log;
 pub use sequencer::{Change, Committed, Sequencer, Submission, What};
-pub use shared::Store;
+pub use shared::{Row, Store};
 pub use start::{Grease, Options, StartCheck, Started};

@@ -8,14 +8,14 @@
 //!
 //! What fails in 1 to 3 poisons the store. Its submissions may be stored or not; the next start finds either, whole.
 
-use super::blob::StoredBlob;
+use super::blob::{Location, SegmentId, StoredBlob};
 use super::fail_point::fail_point;
 use super::publish::Publisher;
 use super::shared::{Shared, head_of, log_error, parse_note};
 use super::tables::{self, BLOBS, CHECKPOINTS, FACTS, HEADS, LEAVES, NODES, OWN_LOG, SEGMENTS};
 use super::{Grease, StoreError, checkpoint, grease, meta};
-use redb::{ReadableTable as _, WriteTransaction};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use redb::{ReadableTable as _, Table, WriteTransaction};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use tlog::builder::Builder;
 use tlog::checkpoint::{Checkpoint, Origin, TreeHead};
@@ -146,14 +146,17 @@ impl Sequencer {
         let transaction = meta::begin(&self.shared.database).map_err(|error| StoreError::meta(*error))?;
         let mut paths = Paths::new(&self.builder);
         let mut places = Vec::with_capacity(batch.len());
-        let mut indexed = Vec::new();
-        for submission in batch {
-            let place = match self.refuse(&transaction, submission)? {
-                Some(refusal) => Err(refusal),
-                None => Ok(self.apply(&transaction, submission, &mut paths, &mut indexed)?),
-            };
-            places.push(place);
-        }
+        let indexed = {
+            let mut rows = Rows::open(&transaction)?;
+            for submission in batch {
+                let place = match self.refuse(&transaction, submission)? {
+                    Some(refusal) => Err(refusal),
+                    None => Ok(self.apply(&transaction, &mut rows, submission, &mut paths)?),
+                };
+                places.push(place);
+            }
+            rows.close()?
+        };
         let grown = places.iter().any(|place| matches!(place, Ok(Some(_))));
         let files = if grown { self.builder.take_changes() } else { Vec::new() };
         let head = self.head();
@@ -239,39 +242,21 @@ impl Sequencer {
     fn apply(
         &mut self,
         transaction: &WriteTransaction,
+        rows: &mut Rows<'_>,
         submission: &Submission,
         paths: &mut Paths,
-        indexed: &mut Vec<([u8; 32], super::blob::Location)>,
     ) -> Result<Option<u64>, StoreError> {
         let index = match &submission.leaf {
             None => None,
             Some(leaf) => {
                 let index = self.builder.append(leaf).map_err(log_error)?;
                 paths.append(index, leaf_hash(leaf));
-                let mut leaves = transaction.open_table(LEAVES).map_err(StoreError::meta)?;
-                leaves.insert(index, leaf.as_slice()).map_err(StoreError::meta)?;
+                rows.leaves.insert(index, leaf.as_slice()).map_err(StoreError::meta)?;
                 Some(index)
             }
         };
-        if !submission.blobs.is_empty() {
-            let mut blobs = transaction.open_table(BLOBS).map_err(StoreError::meta)?;
-            let mut segments = transaction.open_table(SEGMENTS).map_err(StoreError::meta)?;
-            for StoredBlob { digest, location } in &submission.blobs {
-                let key = tables::blob_key(location.segment.round, digest);
-                if blobs.get(&key).map_err(StoreError::meta)?.is_some() {
-                    // Written twice: the first stays, this one is a hole.
-                    continue;
-                }
-                blobs.insert(&key, &tables::blob_row(location)).map_err(StoreError::meta)?;
-                indexed.push((*digest, *location));
-                let key = tables::segment_key(location.segment);
-                let end = segments.get(&key).map_err(StoreError::meta)?.map_or(0, |end| end.value());
-                if location.offset + location.len > end || end == 0 {
-                    segments
-                        .insert(&key, end.max(location.offset + location.len))
-                        .map_err(StoreError::meta)?;
-                }
-            }
+        for blob in &submission.blobs {
+            rows.index(blob)?;
         }
         for change in &submission.changes {
             let name = tables::namespace(&change.namespace).expect("checked before");
@@ -399,6 +384,51 @@ pub enum Waiting {
     Tiles,
 }
 
+/// The tables of the log in one transaction, opened once for a batch.
+struct Rows<'t> {
+    leaves: Table<'t, u64, &'static [u8]>,
+    blobs: Table<'t, &'static [u8; 40], &'static [u8; 21]>,
+    segments: Table<'t, &'static [u8; 13], u64>,
+    /// Where each segment of the batch ends.
+    ends: BTreeMap<SegmentId, u64>,
+    indexed: Vec<([u8; 32], Location)>,
+}
+
+impl<'t> Rows<'t> {
+    fn open(transaction: &'t WriteTransaction) -> Result<Self, StoreError> {
+        Ok(Self {
+            leaves: transaction.open_table(LEAVES).map_err(StoreError::meta)?,
+            blobs: transaction.open_table(BLOBS).map_err(StoreError::meta)?,
+            segments: transaction.open_table(SEGMENTS).map_err(StoreError::meta)?,
+            ends: BTreeMap::new(),
+            indexed: Vec::new(),
+        })
+    }
+
+    fn index(&mut self, StoredBlob { digest, location }: &StoredBlob) -> Result<(), StoreError> {
+        let key = tables::blob_key(location.segment.round, digest);
+        if self.blobs.get(&key).map_err(StoreError::meta)?.is_some() {
+            // Written twice: the first stays, this one is a hole.
+            return Ok(());
+        }
+        self.blobs.insert(&key, &tables::blob_row(location)).map_err(StoreError::meta)?;
+        self.indexed.push((*digest, *location));
+        let end = self.ends.entry(location.segment).or_default();
+        *end = location.offset.saturating_add(location.len).max(*end);
+        Ok(())
+    }
+
+    /// Writes the ends and returns what was indexed.
+    fn close(mut self) -> Result<Vec<([u8; 32], Location)>, StoreError> {
+        for (segment, end) in self.ends {
+            let key = tables::segment_key(segment);
+            let stored = self.segments.get(&key).map_err(StoreError::meta)?.map_or(0, |end| end.value());
+            self.segments.insert(&key, end.max(stored)).map_err(StoreError::meta)?;
+        }
+        Ok(self.indexed)
+    }
+}
+
 /// Inclusion paths of the leaves of one batch.
 ///
 /// Left of a new leaf a path has only peaks of the tree before the batch and nodes that the batch completed, right of
@@ -428,13 +458,18 @@ impl Paths {
     fn path(&self, index: u64, head: TreeHead) -> Result<Vec<[u8; 32]>, StoreError> {
         let spans = merkle::inclusion_spans(index, head.size).map_err(log_error)?;
         let fold = |span: &Span| {
-            let hashes: Vec<_> = span.nodes().map(|node| self.nodes[&node]).collect();
-            Span::fold(&hashes)
+            let mut nodes = span.nodes().map(|node| self.nodes[&node]);
+            match (nodes.next(), nodes.next()) {
+                (Some(only), None) => only,
+                _ => Span::fold(&span.nodes().map(|node| self.nodes[&node]).collect::<Vec<_>>()),
+            }
         };
         let path: Vec<_> = spans.iter().map(fold).collect();
+        // One a batch: the rest are made of the same nodes.
         debug_assert!(
-            merkle::root_of_path(&self.nodes[&Node { height: 0, index }], index, head.size, &path)
-                .is_ok_and(|root| root == head.root)
+            index + 1 < head.size
+                || merkle::root_of_path(&self.nodes[&Node { height: 0, index }], index, head.size, &path)
+                    .is_ok_and(|root| root == head.root)
         );
         Ok(path)
     }

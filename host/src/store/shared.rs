@@ -16,6 +16,9 @@ use tlog::note::Note;
 use tlog::proof::Proof;
 use tlog::prove;
 
+/// A key and its value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
 /// The store as everyone but the sequencer has it: bodies in and out, metadata and proofs out. Clones are the same
 /// store.
 #[derive(Clone, Debug)]
@@ -197,7 +200,7 @@ impl Store {
         namespace: &str,
         range: (Bound<&[u8]>, Bound<&[u8]>),
         most: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    ) -> Result<Vec<Row>, StoreError> {
         let name = tables::namespace(namespace)?;
         let transaction = self.0.database.begin_read().map_err(StoreError::meta)?;
         let table = match transaction.open_table(tables::kv(&name)) {

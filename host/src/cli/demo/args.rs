@@ -16,6 +16,14 @@ pub const MAX_SERVERS: u16 = 64;
 /// about that long; the largest published cell, 300 clients of 16 KiB, is under 5 MiB.
 pub const MAX_PAYLOAD_BYTES: u64 = 64 << 20;
 
+/// Bytes of ciphertext that all clients of a demo may post together, unless it is forced: at the pace of
+/// [`CORE_NS_PER_BYTE`] five minutes of one processor core.
+pub const MAX_POSTED_BYTES: u64 = 60_000_000_000;
+
+/// What a demo takes of one core for every byte of ciphertext, from encoding to adding, in nanoseconds. Measured on the
+/// machine of docs/performance.md: 4.0 to 5.1 for 1.7 GB and more, with AVX-512; portable code takes several times that.
+pub const CORE_NS_PER_BYTE: u64 = 5;
+
 /// Smallest floor there may be: the sum of one client's vector is that client's vector.
 pub const MIN_FLOOR: u32 = 2;
 
@@ -84,6 +92,10 @@ pub struct Args {
     /// evidence verify`
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
+
+    /// Run even if there is so much to post that it takes more than some minutes
+    #[arg(long)]
+    pub force: bool,
 
     /// Print one JSON object instead of text
     #[arg(long)]

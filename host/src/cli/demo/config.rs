@@ -1,6 +1,8 @@
 //! What the arguments of `panetiere demo` mean together.
 
-use super::args::{Args, MAX_PAYLOAD_BYTES, MAX_SERVERS, MIN_FLOOR, ModeChoice, ParamsChoice};
+use super::args::{
+    Args, MAX_PAYLOAD_BYTES, MAX_POSTED_BYTES, MAX_SERVERS, MIN_FLOOR, ModeChoice, ParamsChoice,
+};
 use super::lie::Lie;
 use super::messages::{self, Bounds, MessageSource, NamedMessage};
 use super::usage::UsageError;
@@ -10,7 +12,7 @@ use crate::seed::Seed;
 use chipmunk::ring::backend::Simd;
 use panetiere::bulletin::Mode;
 use panetiere::channel::Encoding;
-use panetiere::protocol::{Dimensions, LaneShape, ProtocolParams};
+use panetiere::protocol::{Dimensions, LaneShape, ProtocolParams, lane_wire_sizes, round_wire_sizes};
 use panetiere::sss::default_threshold;
 
 /// Aggregators that a demo runs.
@@ -92,7 +94,10 @@ impl DemoConfig {
             simd,
             threshold,
         };
-        check_room(&config)?;
+        let posted = check_room(&config)?;
+        if posted > MAX_POSTED_BYTES && !args.force {
+            return Err(UsageError::TooMuchWork { posted });
+        }
         Ok(config)
     }
 
@@ -208,8 +213,9 @@ fn check_lie(args: &Args, lanes: LaneShape) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Whether the encoding has such a size, and the parameters carry it.
-fn check_room(config: &DemoConfig) -> Result<(), UsageError> {
+/// Whether the encoding has such a size, and the parameters carry it. Returns the bytes of ciphertext that the clients
+/// post in all modes and passes together: nearly all the work of a large demo is making and adding those.
+fn check_room(config: &DemoConfig) -> Result<u64, UsageError> {
     let channel = config
         .shape(Mode::Direct)
         .channel()
@@ -219,7 +225,18 @@ fn check_room(config: &DemoConfig) -> Result<(), UsageError> {
     if admissible < config.params.max_clients() {
         return Err(UsageError::VectorTooLong { bytes: config.message_bytes, params: config.params });
     }
-    Ok(())
+    let posted = |mode: &Mode| {
+        let set = config.params.set();
+        let bytes = match mode {
+            Mode::Erasure => lane_wire_sizes(set, dimensions, config.lanes, config.clients).items,
+            mode => round_wire_sizes(set, dimensions, *mode, config.clients).ciphertext,
+        };
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    };
+    let round = config.modes.iter().map(posted).fold(0, u64::saturating_add);
+    // After a client's lie everybody posts again, in another session.
+    let passes = if config.lie.by_client() { 2 } else { 1 };
+    Ok(round.saturating_mul(config.clients.into()).saturating_mul(passes))
 }
 
 fn accept(

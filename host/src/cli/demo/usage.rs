@@ -1,6 +1,6 @@
 //! What can be wrong with the arguments and messages of `panetiere demo`.
 
-use super::args::{MAX_PAYLOAD_BYTES, MAX_SERVERS, MIN_FLOOR, ParamsChoice};
+use super::args::{CORE_NS_PER_BYTE, MAX_PAYLOAD_BYTES, MAX_SERVERS, MIN_FLOOR, ParamsChoice};
 use super::lie::Lie;
 use panetiere::bulletin::Mode;
 use panetiere::channel::{ChannelError, Encoding};
@@ -186,6 +186,17 @@ pub enum UsageError {
         /// Clients that send.
         senders: usize,
     },
+    /// More than a person would wait for.
+    #[error(
+        "the clients would post {} GB, which takes a processor core about {} minutes or more: give fewer --clients or \
+         --bytes, another --encoding or one --mode, or --force",
+        posted.div_ceil(1_000_000_000),
+        posted.saturating_mul(CORE_NS_PER_BYTE).div_ceil(60_000_000_000)
+    )]
+    TooMuchWork {
+        /// Bytes of ciphertext in all modes and passes.
+        posted: u64,
+    },
     /// A file or directory cannot be read.
     #[error("cannot read {origin}: give {expected}")]
     Unreadable {
@@ -242,6 +253,7 @@ impl Fault for UsageError {
             Self::ThresholdAboveServers { .. } => "threshold_above_servers",
             Self::ThresholdTooLow { .. } => "threshold_too_low",
             Self::TooManyMessages { .. } => "too_many_messages",
+            Self::TooMuchWork { .. } => "too_much_work",
             Self::Unreadable { .. } => "unreadable",
             Self::VectorTooLong { .. } => "vector_too_long",
             Self::Zero { .. } => "zero",

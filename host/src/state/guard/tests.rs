@@ -193,7 +193,7 @@ fn a_second_answer_in_the_log_stops_the_server() {
     drop(guard);
     let again = super::super::testing::guard(&disk);
     assert_eq!(again.position().unwrap(), position);
-    assert!(again.import(position, longer.head(), &[foreign.clone()]).is_err());
+    assert!(again.import(position, longer.head(), std::slice::from_ref(&foreign)).is_err());
     let fresh = super::super::testing::guard(&MemoryDisk::new());
     let both = [Published::server_sum(5, &claim(&first)), foreign];
     assert_eq!(fresh.import(None, longer.head(), &both).unwrap_err().code(), "import_contradiction");

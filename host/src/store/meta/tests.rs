@@ -50,7 +50,7 @@ fn every_failing_effect_leaves_whole_transactions() {
             let committed = write(&disk, 3);
             for crash in [Crash::LoseAll, Crash::KeepAll, Crash::Seeded(effect)] {
                 let found = rows(&disk.crashed(crash));
-                assert!(found % 3 == 0, "{effect} {failure:?} {crash:?}: {found} rows");
+                assert!(found.is_multiple_of(3), "{effect} {failure:?} {crash:?}: {found} rows");
                 let range = committed..=(committed + 1).min(3);
                 assert!(
                     range.contains(&(found / 3)),

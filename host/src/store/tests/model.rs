@@ -116,8 +116,11 @@ impl Acknowledged {
             assert_eq!(committed.head.root, *expected, "a fork at {size}");
             if let Some((index, proof)) = &committed.leaf {
                 assert_eq!(&leaves[usize::try_from(*index).unwrap()], leaf);
-                let proof = tlog::proof::Proof::parse(proof.to_string().as_bytes()).unwrap();
-                assert_eq!(proof.verify(leaf, &log()).unwrap().head(), committed.head);
+                // Checking a signature is what takes the time here: some of the first batch, all of the small ones.
+                if size > 254 || index % 50 == 0 {
+                    let proof = tlog::proof::Proof::parse(proof.to_string().as_bytes()).unwrap();
+                    assert_eq!(proof.verify(leaf, &log()).unwrap().head(), committed.head);
+                }
             }
         }
     }

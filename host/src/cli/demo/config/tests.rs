@@ -54,6 +54,29 @@ fn senders_without_a_message_send_cover_and_that_is_said() {
 }
 
 #[test]
+fn what_nobody_would_wait_for_is_refused_with_an_estimate_unless_forced() {
+    let long = "--encoding peeling --clients 1000 --params p1000 --bytes 60000";
+    let refused = config(long).unwrap_err();
+    assert_eq!((refused.code(), refused.attribution()), ("too_much_work", Attribution::Caller));
+    let UsageError::TooMuchWork { posted } = refused else { panic!("{refused}") };
+    // 35 bits of cell travel in 44, and the cells are more than the messages.
+    assert!(posted > 1000 * 1000 * 60_000 * 44 / 35 && posted < 4 * 1000 * 1000 * 60_000, "{posted}");
+    assert!(config(&format!("{long} --force")).is_ok());
+    // The published cells run, each in all modes or with a client that lies.
+    for cell in ["--clients 300 --bytes 16384", "--clients 1000 --bytes 16384 --params p1000"] {
+        for more in ["", "--mode all", "--lie client:bad-opening"] {
+            let verdict = config(&format!("{cell} {more}"));
+            assert!(verdict.is_ok() || (cell.contains("1000") && more == "--mode all"), "{cell} {more}");
+        }
+    }
+    // Twice the passes, twice the bytes.
+    let near = "--clients 1000 --bytes 30000 --params p1000";
+    assert!(config(near).is_ok());
+    let twice = config(&format!("{near} --lie client:bad-opening")).unwrap_err();
+    assert!(twice.to_string().contains("--force"), "{twice}");
+}
+
+#[test]
 fn files_are_read_last_with_bounds_from_the_options() {
     let options = parse("--messages-dir inbox --clients 9 --cover 4 --bytes 12");
     let mut asked = None;
