@@ -84,7 +84,9 @@ impl Bulletin {
 
     pub(super) fn honest_record(&self) -> Option<&Record> {
         match self {
-            Self::Honest(honest) => Some(&honest.up.as_ref().expect("it is up again, everything has healed").record),
+            Self::Honest(honest) => {
+                Some(&honest.up.as_ref().expect("it is up again, everything has healed").record)
+            }
             Self::Liar(_) => None,
         }
     }
@@ -93,7 +95,9 @@ impl Bulletin {
     pub(super) fn finished(&self, core: &Core) -> bool {
         let done = |record: &Record| {
             record.rounds().count() >= usize::try_from(core.plan.rounds).unwrap()
-                && record.rounds().all(|round| matches!(round.phase(), Phase::Aborted(_)) || round.result().is_some())
+                && record
+                    .rounds()
+                    .all(|round| matches!(round.phase(), Phase::Aborted(_)) || round.result().is_some())
         };
         match self {
             Self::Honest(honest) => honest.up.as_ref().is_some_and(|up| done(&up.record)),
@@ -265,7 +269,9 @@ impl Up {
             let leaf = submission.leaf.as_ref().unwrap();
             match self.record.propose(leaf, &NoBlobs).unwrap() {
                 Ok(_) => batch.push(submission),
-                Err(void) => core.named(&self.record, panetiere::fault::Fault::attribution(&void), &void.to_string()),
+                Err(void) => {
+                    core.named(&self.record, panetiere::fault::Fault::attribution(&void), &void.to_string())
+                }
             }
         }
         while let Step::Append(leaf) = self.conductor.step(core.now, &self.record) {

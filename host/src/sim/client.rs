@@ -71,7 +71,8 @@ impl Client {
     }
 
     pub(super) fn timer(&self, core: &Core) -> Out {
-        let sizes = self.slots.iter().map(|follower| follower.as_ref().expect("only away while it is read").size());
+        let sizes =
+            self.slots.iter().map(|follower| follower.as_ref().expect("only away while it is read").size());
         // Another address has something else to say only when there are two histories.
         let slots = if core.ledger.counts.contains_key("forks") { SLOTS } else { 1 };
         sizes.take(slots).enumerate().map(|(slot, size)| (Node::Bulletin, Msg::Read { slot, size })).collect()
@@ -130,14 +131,16 @@ impl Client {
                 let (mut rng, payload, vector) = encode(core, variant);
                 let keys = core.scene.net.epoch.envelope_keys();
                 let params = session.params();
-                let made = run_client_round_with_openings(&mut rng, params, &id, client, &vector, &keys, &self.key);
+                let made =
+                    run_client_round_with_openings(&mut rng, params, &id, client, &vector, &keys, &self.key);
                 let (mut made, opened) = made.unwrap();
                 let mut jams = false;
                 match self.lie {
                     Some(ClientLie::Garbage) => {
-                        let (other, _) =
-                            run_client_round_with_openings(&mut rng, params, &id, client, &vector, &keys, &self.key)
-                                .unwrap();
+                        let (other, _) = run_client_round_with_openings(
+                            &mut rng, params, &id, client, &vector, &keys, &self.key,
+                        )
+                        .unwrap();
                         made.post.ciphertext = other.post.ciphertext;
                         let mut statement = made.post.head.signed.claim().clone();
                         statement.ciphertext = other.post.head.signed.claim().ciphertext;
@@ -166,7 +169,10 @@ impl Client {
                         });
                         let (envelopes, sealed) = env_root(client, sealed.collect::<Vec<_>>());
                         made.envelopes = sealed;
-                        let signed = SignedPost::sign(panetiere::bulletin::PostStatement { envelopes, ..statement }, &self.key);
+                        let signed = SignedPost::sign(
+                            panetiere::bulletin::PostStatement { envelopes, ..statement },
+                            &self.key,
+                        );
                         made.post.head.signed = signed;
                     }
                     _ => {}
@@ -199,7 +205,9 @@ impl Client {
     fn follow_up(&mut self, core: &mut Core, slot: usize, record: &Record, session: &Session, out: &mut Out) {
         let epoch = record.epoch_of(session.epoch()).unwrap();
         let id = *session.id();
-        let (Some(part), Some(client)) = (self.parts.get_mut(&id), epoch.client_of(&self.key.verifying_key())) else {
+        let (Some(part), Some(client)) =
+            (self.parts.get_mut(&id), epoch.client_of(&self.key.verifying_key()))
+        else {
             return;
         };
         if *session.phase() == Phase::Collecting && !session.posts().contains_key(&client) {
@@ -210,8 +218,10 @@ impl Client {
         if *session.phase() == Phase::Checking {
             part.checking_since.get_or_insert(core.now);
         }
-        let deadline = part.checking_since.is_some_and(|since| core.now >= since + Millis::from(WINDOWS.check_ms));
-        let answered = |server| session.answers().iter().any(|a| (a.client(), a.server()) == (client, server));
+        let deadline =
+            part.checking_since.is_some_and(|since| core.now >= since + Millis::from(WINDOWS.check_ms));
+        let answered =
+            |server| session.answers().iter().any(|a| (a.client(), a.server()) == (client, server));
         let mut answers: Vec<(ServerId, Vec<u8>)> = Vec::new();
         if let Some(participation) = &mut part.participation {
             // Seen once, a statement is known.
@@ -226,7 +236,8 @@ impl Client {
             for answer in participation.answers() {
                 answers.push((answer.server(), answer.to_bytes()));
             }
-        } else if !matches!(self.lie, Some(ClientLie::BadEnvelope { answers: false, .. } | ClientLie::Silent)) {
+        } else if !matches!(self.lie, Some(ClientLie::BadEnvelope { answers: false, .. } | ClientLie::Silent))
+        {
             for checked in session.checked().values() {
                 if checked.complaints().contains_key(&client) {
                     part.complaining.insert(checked.server());
@@ -235,7 +246,9 @@ impl Client {
             let context = StatementContext::new(session.params(), &id);
             for &server in &part.complaining {
                 if let Some(opening) = part.openings.get(usize::from(server.0)) {
-                    let sign = || Answer::sign(context, client, server, opening, session.params(), &self.key).to_bytes();
+                    let sign = || {
+                        Answer::sign(context, client, server, opening, session.params(), &self.key).to_bytes()
+                    };
                     answers.push((server, part.answers.entry(server).or_insert_with(sign).clone()));
                 }
             }

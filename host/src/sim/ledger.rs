@@ -118,7 +118,10 @@ impl Ledger {
         if self.plan.lies.is_none() {
             let common = self.history.len().min(leaves.len());
             if self.history[..common] != leaves[..common] {
-                self.broken(Rule::OneHistory, format!("the honest bulletin signed two histories at {}", head.size));
+                self.broken(
+                    Rule::OneHistory,
+                    format!("the honest bulletin signed two histories at {}", head.size),
+                );
             }
             if leaves.len() > self.history.len() {
                 self.history = leaves.to_vec();
@@ -155,19 +158,26 @@ impl Ledger {
         sums.entry(over).or_default().insert(id);
         let own = sums.values().filter(|servers| servers.contains(&id)).count();
         let liars = usize::from(self.plan.faulty);
-        let enough = |servers: &&BTreeSet<ServerId>| servers.len() + liars >= usize::from(self.plan.threshold);
+        let enough =
+            |servers: &&BTreeSet<ServerId>| servers.len() + liars >= usize::from(self.plan.threshold);
         let sets = sums.values().filter(enough).count();
         if own > 1 {
             self.broken(Rule::OneSum, format!("server {server} put out {own} sums of session {session}"));
         }
         if sets > 1 {
-            self.broken(Rule::OneSet, format!("{sets} sets of session {session} have t sums: {:?}", self.sums[&session]));
+            self.broken(
+                Rule::OneSet,
+                format!("{sets} sets of session {session} have t sums: {:?}", self.sums[&session]),
+            );
         }
         let cosigned = self.cosigned.get(&(under.size, under.root)).map_or(0, BTreeSet::len);
         let liars = self.plan.liars.len();
         let found = cosigned + liars;
         if under.size <= close || found < self.plan.quorum() {
-            let text = format!("server {server} summed at leaf {close} under {} with {found} cosignatures", under.size);
+            let text = format!(
+                "server {server} summed at leaf {close} under {} with {found} cosignatures",
+                under.size
+            );
             self.broken(Rule::QuorumFirst, text);
         }
     }
@@ -238,7 +248,8 @@ impl Ledger {
                 self.broken(Rule::Payloads, format!("a foreign message in jammed session {session}"));
             }
         } else if messages != Some(&expected[..]) || !all {
-            let text = format!("session {session}: put in {expected:?}, came out {messages:?}, complete: {all}");
+            let text =
+                format!("session {session}: put in {expected:?}, came out {messages:?}, complete: {all}");
             self.broken(Rule::Payloads, text);
         }
     }
@@ -252,18 +263,27 @@ fn fingerprint(record: &Record) -> String {
         text.push_str(&format!(" members {revoked:?}"));
     }
     for round in record.rounds() {
-        let posts: Vec<_> =
-            round.posts().iter().map(|(id, (_, post))| (id.0, post.statement().digest().to_string())).collect();
+        let posts: Vec<_> = round
+            .posts()
+            .iter()
+            .map(|(id, (_, post))| (id.0, post.statement().digest().to_string()))
+            .collect();
         let checked: Vec<_> =
             round.checked().iter().map(|(id, checked)| (id.0, checked.complaints().len())).collect();
-        let answers: Vec<_> = round.answers().iter().map(|answer| (answer.client().0, answer.server().0)).collect();
+        let answers: Vec<_> =
+            round.answers().iter().map(|answer| (answer.client().0, answer.server().0)).collect();
         let phase = match round.phase() {
-            Phase::Closed(closed) => format!("closed at {} {} {}", closed.at, closed.set.digest(), closed.posts),
+            Phase::Closed(closed) => {
+                format!("closed at {} {} {}", closed.at, closed.set.digest(), closed.posts)
+            }
             phase => format!("{phase:?}"),
         };
         let sums: Vec<_> = round.server_sums().keys().map(|id| id.0).collect();
         let result = round.result().map(|result| result.messages);
-        text.push_str(&format!(" | {} {posts:?} {checked:?} {answers:?} {phase} {sums:?} {result:?}", round.id()));
+        text.push_str(&format!(
+            " | {} {posts:?} {checked:?} {answers:?} {phase} {sums:?} {result:?}",
+            round.id()
+        ));
     }
     text
 }

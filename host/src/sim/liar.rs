@@ -7,9 +7,7 @@ use crate::round::conductor::{Conductor, Step};
 use panetiere::bulletin::{CanonicalSet, Envelope};
 use panetiere::ids::ClientId;
 use panetiere::wire::Encode as _;
-use panetiere_api::leaf::{
-    AbortReason, Leaf, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId, Signed,
-};
+use panetiere_api::leaf::{AbortReason, Leaf, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId, Signed};
 use panetiere_api::round::{NoBlobs, Phase, Record, Session};
 use panetiere_api::testing::MemoryLog;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +58,8 @@ impl History {
     /// The checkpoint of all of it.
     fn note(&mut self, core: &mut Core) -> (TreeHead, Note) {
         let head = self.log.head();
-        let note = self.notes.entry(head.size).or_insert_with(|| self.log.checkpoint(&core.scene.log_key())).clone();
+        let note =
+            self.notes.entry(head.size).or_insert_with(|| self.log.checkpoint(&core.scene.log_key())).clone();
         core.ledger.signed(head, &self.hashes);
         (head, note)
     }
@@ -193,14 +192,22 @@ impl Liar {
         for (place, history) in self.histories.iter_mut().enumerate() {
             let twist = place == 1 && party.is_some_and(|party| self.lies.twist == Twist::Without(party));
             let chance = self.lies.withhold;
-            let coin = self.withheld.entry((place, leaf.to_vec())).or_insert_with(|| core.dice.chance(chance));
+            let coin =
+                self.withheld.entry((place, leaf.to_vec())).or_insert_with(|| core.dice.chance(chance));
             if !twist && !*coin && !history.queue.contains(&shared) {
                 history.queue.push(Arc::clone(&shared));
             }
         }
     }
 
-    fn envelope(&mut self, core: &mut Core, shown: usize, server: u16, round: RoundId, client: ClientId) -> Option<Msg> {
+    fn envelope(
+        &mut self,
+        core: &mut Core,
+        shown: usize,
+        server: u16,
+        round: RoundId,
+        client: ClientId,
+    ) -> Option<Msg> {
         let session = self.histories[shown].record.round(round)?;
         let (_, post) = session.posts().get(&client)?;
         let (_, upload) = &core.uploads[&(*session.id(), post.statement().digest())];
@@ -219,7 +226,8 @@ impl Liar {
     }
 
     fn cosigned(&mut self, core: &Core, server: u16, size: u64, line: &Signature) {
-        let ring = KeyRing::new(Algorithm::CosignatureV1, vec![core.scene.cosigner(server).verifier().clone()]);
+        let ring =
+            KeyRing::new(Algorithm::CosignatureV1, vec![core.scene.cosigner(server).verifier().clone()]);
         let ring = ring.unwrap();
         for history in &mut self.histories {
             let Some(note) = history.notes.get_mut(&size) else { continue };
@@ -367,7 +375,9 @@ impl Liar {
             6 => forged(core, session),
             7 => vec![0xFF; 9],
             _ => {
-                let Some(entry) = (!self.pool.is_empty()).then(|| core.dice.index(self.pool.len())) else { return };
+                let Some(entry) = (!self.pool.is_empty()).then(|| core.dice.index(self.pool.len())) else {
+                    return;
+                };
                 self.pool[entry].to_vec()
             }
         };

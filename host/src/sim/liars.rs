@@ -32,11 +32,16 @@ pub(super) fn speak(core: &mut Core, record: &Record) -> Vec<(Node, Msg)> {
     for session in record.rounds() {
         for &liar in &liars {
             let id = ServerId(liar);
-            if *session.phase() == Phase::Checking && !session.checked().contains_key(&id) && core.dice.chance(500) {
+            if *session.phase() == Phase::Checking
+                && !session.checked().contains_key(&id)
+                && core.dice.chance(500)
+            {
                 said.push((Node::Server(liar), complain(core, session, liar)));
             }
             let early = core.dice.chance(30) && !session.posts().is_empty();
-            let due = session.closed().is_some() && !session.server_sums().contains_key(&id) && core.dice.chance(500);
+            let due = session.closed().is_some()
+                && !session.server_sums().contains_key(&id)
+                && core.dice.chance(500);
             if (early || due)
                 && let Some(msg) = sum(core, session, liar)
             {

@@ -160,7 +160,8 @@ impl Plan {
         let clients = u32::try_from(dice.between(3, 4)).unwrap();
         let mut ids: Vec<u16> = (0..servers).collect();
         dice.shuffle(&mut ids);
-        let liars = ids[..usize::from(u16::try_from(dice.between(0, faulty.into())).unwrap())].iter().copied();
+        let liars =
+            ids[..usize::from(u16::try_from(dice.between(0, faulty.into())).unwrap())].iter().copied();
         let liars = liars.collect();
         let mut client_lies = BTreeMap::new();
         for client in 0..clients {
@@ -224,7 +225,11 @@ impl Plan {
     /// with the liars among both reach the threshold.
     pub(super) fn forked(seed: u64, without: Without) -> Self {
         let mut dice = Dice::new(seed ^ 0xf0f0);
-        let shape = if without.guard || without.bound { (5, 3, 1) } else { dice.pick(&[(3, 2, 1), (4, 3, 2), (5, 3, 1)]) };
+        let shape = if without.guard || without.bound {
+            (5, 3, 1)
+        } else {
+            dice.pick(&[(3, 2, 1), (4, 3, 2), (5, 3, 1)])
+        };
         let mut plan = Self::shaped(seed, shape, &mut dice);
         plan.client_lies.clear();
         plan.rounds = 1;

@@ -27,7 +27,9 @@ impl Recipient {
 
     pub(super) fn timer(&self, core: &Core) -> Out {
         let slots = if core.ledger.counts.contains_key("forks") { SLOTS } else { 1 };
-        let read = |(slot, follower): (usize, &Follower)| (Node::Bulletin, Msg::Read { slot, size: follower.size() });
+        let read = |(slot, follower): (usize, &Follower)| {
+            (Node::Bulletin, Msg::Read { slot, size: follower.size() })
+        };
         self.slots.iter().take(slots).enumerate().map(read).collect()
     }
 
@@ -52,14 +54,16 @@ impl Recipient {
             let recovered = recover(session, epoch, &Beside { core, session });
             let closed = session.closed().unwrap();
             let clients = closed.set.clients().iter();
-            let posts: Vec<_> = clients.map(|client| session.posts()[client].1.statement().digest()).collect();
+            let posts: Vec<_> =
+                clients.map(|client| session.posts()[client].1.statement().digest()).collect();
             match recovered {
                 Ok(recovery) => {
                     for named in &recovery.named {
                         core.named(record, named.party, &named.reason);
                     }
                     let messages = recovery.delivery.as_ref().ok().map(|delivery| &delivery.messages[..]);
-                    let all = recovery.delivery.as_ref().is_ok_and(|delivery| delivery.missing == Missing::Nothing);
+                    let all =
+                        recovery.delivery.as_ref().is_ok_and(|delivery| delivery.missing == Missing::Nothing);
                     core.ledger.recovered(*session.id(), &posts, messages, all);
                     core.say("recipient", &format!("recovers round {}", session.round()));
                     let leaf = Leaf::Result(Signed::sign(recovery.result(session), &core.scene.recipient));

@@ -142,7 +142,8 @@ impl ServerNode {
             }
             3..7 => {
                 let effect = self.disk.effects() + core.dice.below(20);
-                let failure = core.dice.pick(&[Failure::Crash, Failure::Done, Failure::NotDone, Failure::NoSpace]);
+                let failure =
+                    core.dice.pick(&[Failure::Crash, Failure::Done, Failure::NotDone, Failure::NoSpace]);
                 core.say(&name, &format!("will fail: {failure:?}"));
                 self.disk.fail(effect, failure);
             }
@@ -212,29 +213,33 @@ impl ServerNode {
             let Some(process) = &self.process else { continue };
             let record = process.server.record();
             let session = record.round(round).unwrap();
-            match &leaf {
+            match &*leaf {
                 Leaf::ServerSum(sum) => {
                     let claim = sum.claim();
                     let head = core.log().open(under.unwrap()).unwrap().head();
                     let at = session.closed().unwrap().at;
                     core.ledger.sum(self.id, claim.session, (claim.set, claim.posts), at, head);
-                    let entry = ServerBulletinEntry::from_bytes_with(session.params(), body.as_ref().unwrap());
+                    let entry =
+                        ServerBulletinEntry::from_bytes_with(session.params(), body.as_ref().unwrap());
                     assert!(entry.unwrap().signed().says_the_same(sum), "the body is that of the leaf");
                 }
                 Leaf::Checked(unread) => {
                     let checked = Checked::from_bytes_with(session.params(), &unread.bytes).unwrap();
                     for (&client, statement) in checked.complaints() {
-                        let party = core.ledger.posted.get(&(*session.id(), *statement)).map(|post| post.party);
+                        let party =
+                            core.ledger.posted.get(&(*session.id(), *statement)).map(|post| post.party);
                         let known = core.party(record, client);
                         assert_eq!(party, known, "the complaint names the client's own statement");
                         core.ledger.complained(self.id, party);
                     }
                 }
-                other => core.ledger.broken(Rule::Blame, format!("{} published {}", self.name(), other.kind())),
+                other => {
+                    core.ledger.broken(Rule::Blame, format!("{} published {}", self.name(), other.kind()))
+                }
             }
             core.say(&self.name(), &format!("publishes {} of round {round}", leaf.kind()));
             let body = body.map(Arc::new);
-            if let (Leaf::ServerSum(sum), Some(body)) = (&leaf, &body) {
+            if let (Leaf::ServerSum(sum), Some(body)) = (&*leaf, &body) {
                 let bodies = core.sums.entry((sum.claim().session, sum.claim().server)).or_default();
                 if !bodies.contains(body) {
                     bodies.push(Arc::clone(body));
@@ -247,7 +252,9 @@ impl ServerNode {
 
     pub(super) fn receive(&mut self, core: &mut Core, msg: Msg) -> Out {
         match msg {
-            Msg::View { from, entries, note, cosigned, .. } => self.view(core, from, &entries, &note, cosigned.as_deref()),
+            Msg::View { from, entries, note, cosigned, .. } => {
+                self.view(core, from, &entries, &note, cosigned.as_deref())
+            }
             Msg::Envelope { round, envelope } => {
                 let now = self.clock(core);
                 self.news = true;
@@ -270,7 +277,14 @@ impl ServerNode {
         }
     }
 
-    fn view(&mut self, core: &mut Core, from: u64, entries: &[Vec<u8>], note: &Note, cosigned: Option<&Note>) -> Out {
+    fn view(
+        &mut self,
+        core: &mut Core,
+        from: u64,
+        entries: &[Vec<u8>],
+        note: &Note,
+        cosigned: Option<&Note>,
+    ) -> Out {
         let mut out = Vec::new();
         // The last checkpoint that is cosigned comes first: of one that is skipped the server does not know the root.
         for note in cosigned.into_iter().chain([note]) {
@@ -288,7 +302,11 @@ impl ServerNode {
                 Ok(orders) => {
                     if !next.is_empty() {
                         self.news = true;
-                        core.ledger.read(&format!("server {}", self.id), process.server.head(), process.server.record());
+                        core.ledger.read(
+                            &format!("server {}", self.id),
+                            process.server.head(),
+                            process.server.record(),
+                        );
                     }
                     out.extend(self.carry_out(core, orders, None));
                 }
@@ -323,14 +341,16 @@ impl ServerNode {
         match process.server.release(cosigned) {
             Ok(outcomes) => {
                 let mut orders = Vec::new();
-                for (_, outcome) in outcomes {
-                    match outcome {
+                for outcome in outcomes {
+                    match outcome.outcome {
                         Ok(order) => orders.push(order),
                         Err(NotReleased::Refused(refusal)) => {
                             core.ledger.count("refusals");
                             core.ledger.named(refusal.attribution(), None, &refusal.to_string());
                         }
-                        Err(error) => core.say(&format!("server {}", self.id), &format!("does not sum: {error}")),
+                        Err(error) => {
+                            core.say(&format!("server {}", self.id), &format!("does not sum: {error}"))
+                        }
                     }
                 }
                 out.extend(self.carry_out(core, orders, Some(cosigned)));
@@ -377,7 +397,8 @@ impl ServerNode {
         let closed = round.closed();
         let has = |client| {
             let fetch = Order::Fetch { round: round.round(), client };
-            let complains = round.checked().get(&ServerId(self.id)).is_some_and(|c| c.complaints().contains_key(&client));
+            let complains =
+                round.checked().get(&ServerId(self.id)).is_some_and(|c| c.complaints().contains_key(&client));
             !missing.contains(&fetch) && !complains
         };
         self.has_key && closed.is_some_and(|closed| closed.set.clients().iter().all(|client| has(*client)))

@@ -19,10 +19,17 @@ fn run(plan: &Plan) -> Outcome {
 }
 
 /// Runs worlds; fails with the first that breaks a rule or panics, and how to run it again.
-fn all_hold(make: impl Fn(u64) -> Plan + Sync, seeds: std::ops::Range<u64>, kind: &str) -> BTreeMap<&'static str, u64> {
+fn all_hold(
+    make: impl Fn(u64) -> Plan + Sync,
+    seeds: std::ops::Range<u64>,
+    kind: &str,
+) -> BTreeMap<&'static str, u64> {
     let failed = |seed: u64| -> Result<BTreeMap<&'static str, u64>, String> {
-        let again = format!("PANETIERE_SIM_SEED={seed} cargo test -p panetiere-host --lib {kind}_one_seed -- --nocapture");
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(&make(seed)))).map_err(|_| format!("seed {seed} panics: {again}"))?;
+        let again = format!(
+            "PANETIERE_SIM_SEED={seed} cargo test -p panetiere-host --lib {kind}_one_seed -- --nocapture"
+        );
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&make(seed))))
+            .map_err(|_| format!("seed {seed} panics: {again}"))?;
         match outcome.violation {
             None => Ok(outcome.counts),
             Some(violation) => {
@@ -36,7 +43,9 @@ fn all_hold(make: impl Fn(u64) -> Plan + Sync, seeds: std::ops::Range<u64>, kind
     let mut failures = Vec::new();
     for result in results {
         match result {
-            Ok(found) => found.into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count),
+            Ok(found) => {
+                found.into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count)
+            }
             Err(failure) => failures.push(failure),
         }
     }
@@ -59,7 +68,9 @@ fn worlds_keep_every_promise() {
     let counts = all_hold(Plan::new, first..first + seeds, "sim");
     eprintln!("{seeds} seeds: {counts:?}");
     // The worlds are worth something only if rounds get through them, and lies are told and found.
-    for what in ["results", "recovered", "sums", "forks", "split views", "named", "complaints", "revealed", "meddled"] {
+    for what in
+        ["results", "recovered", "sums", "forks", "split views", "named", "complaints", "revealed", "meddled"]
+    {
         assert!(counts.contains_key(what), "no {what} in {seeds} worlds: {counts:?}");
     }
 }

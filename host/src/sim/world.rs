@@ -53,16 +53,36 @@ pub(super) struct Upload {
 #[derive(Clone, Debug)]
 pub(super) enum Msg {
     /// Asks for the log from this size on. A reader may follow several logs, each in a slot of its own.
-    Read { slot: usize, size: u64 },
+    Read {
+        slot: usize,
+        size: u64,
+    },
     /// The log from a size on, its checkpoint, and the last checkpoint that a quorum has cosigned.
-    View { slot: usize, from: u64, entries: Arc<Vec<Vec<u8>>>, note: Arc<Note>, cosigned: Option<Arc<Note>> },
+    View {
+        slot: usize,
+        from: u64,
+        entries: Arc<Vec<Vec<u8>>>,
+        note: Arc<Note>,
+        cosigned: Option<Arc<Note>>,
+    },
     Post(Arc<Upload>),
     Leaf(Arc<Vec<u8>>),
-    Fetch { round: RoundId, client: ClientId },
-    Envelope { round: RoundId, envelope: Arc<Envelope> },
+    Fetch {
+        round: RoundId,
+        client: ClientId,
+    },
+    Envelope {
+        round: RoundId,
+        envelope: Arc<Envelope>,
+    },
     AskCosign(Arc<Request>),
-    Cosigned { size: u64, line: Signature },
-    CosignConflict { size: u64 },
+    Cosigned {
+        size: u64,
+        line: Signature,
+    },
+    CosignConflict {
+        size: u64,
+    },
 }
 
 impl Msg {
@@ -136,7 +156,9 @@ impl Core {
     pub(super) fn payload(&self, session: &SessionId, party: u32, variant: u64) -> Vec<u8> {
         let mut hash = blake3::Hasher::new();
         hash.update(b"payload").update(session.to_string().as_bytes());
-        hash.update(&self.plan.seed.to_le_bytes()).update(&party.to_le_bytes()).update(&variant.to_le_bytes());
+        hash.update(&self.plan.seed.to_le_bytes())
+            .update(&party.to_le_bytes())
+            .update(&variant.to_le_bytes());
         hash.finalize().as_bytes()[..16].to_vec()
     }
 
@@ -331,7 +353,9 @@ impl World {
                 let core = &mut self.core;
                 let (out, again) = match node {
                     Node::Bulletin => (self.bulletin.timer(core), core.dice.between(60, 140)),
-                    Node::Server(id) => (server(&mut self.servers, id).timer(core), core.dice.between(100, 250)),
+                    Node::Server(id) => {
+                        (server(&mut self.servers, id).timer(core), core.dice.between(100, 250))
+                    }
                     Node::Client(id) => {
                         let client = &mut self.clients[usize::try_from(id).unwrap()];
                         (client.timer(core), core.dice.between(150, 300))
@@ -411,7 +435,9 @@ impl World {
                 })
             });
             let text = match round.phase() {
-                Phase::Collecting | Phase::Checking => format!("round {} is under way for ever", round.round()),
+                Phase::Collecting | Phase::Checking => {
+                    format!("round {} is under way for ever", round.round())
+                }
                 Phase::Aborted(reason) => {
                     self.core.ledger.count("aborted");
                     self.core.trace.push_back(format!("round {} ended: {reason}", round.round()));
@@ -427,7 +453,10 @@ impl World {
                     if !enough || jammed {
                         continue;
                     }
-                    format!("round {} has no result, {able} servers could sum, {witnesses} cosign", round.round())
+                    format!(
+                        "round {} has no result, {able} servers could sum, {witnesses} cosign",
+                        round.round()
+                    )
                 }
             };
             self.core.ledger.broken(Rule::Liveness, text);
