@@ -7,5 +7,7 @@ pub mod release;
 pub mod role;
 pub mod round;
 pub mod seed;
+#[cfg(test)]
+mod sim;
 pub mod state;
 pub mod store;

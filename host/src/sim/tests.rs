@@ -1,0 +1,115 @@
+//! Worlds by the hundred.
+
+use super::ledger::Rule;
+use super::plan::{Plan, Without};
+use super::world::{Outcome, World};
+use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Seeds in a test run; `PANETIERE_SIM_SEEDS` has another number.
+const SEEDS: u64 = 200;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn run(plan: &Plan) -> Outcome {
+    World::new(plan.clone()).run()
+}
+
+/// Runs worlds; fails with the first that breaks a rule or panics, and how to run it again.
+fn all_hold(
+    make: impl Fn(u64) -> Plan + Sync,
+    seeds: std::ops::Range<u64>,
+    kind: &str,
+) -> BTreeMap<&'static str, u64> {
+    let failed = |seed: u64| -> Result<BTreeMap<&'static str, u64>, String> {
+        let again = format!(
+            "PANETIERE_SIM_SEED={seed} cargo test -p panetiere-host --lib {kind}_one_seed -- --nocapture"
+        );
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&make(seed))))
+            .map_err(|_| format!("seed {seed} panics: {again}"))?;
+        match outcome.violation {
+            None => Ok(outcome.counts),
+            Some(violation) => {
+                let (rule, text, trace) = (violation.rule, violation.text, outcome.trace);
+                Err(format!("{trace}\nseed {seed}: {rule:?}: {text}\n{again}"))
+            }
+        }
+    };
+    let results: Vec<_> = seeds.into_par_iter().map(failed).collect();
+    let mut counts = BTreeMap::new();
+    let mut failures = Vec::new();
+    for result in results {
+        match result {
+            Ok(found) => {
+                found.into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count)
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if let Some(first) = failures.first() {
+        panic!("{} worlds failed, the first:\n{first}", failures.len());
+    }
+    counts
+}
+
+/// The rules that some world breaks.
+fn broken(make: impl Fn(u64) -> Plan + Sync, seeds: u64) -> BTreeSet<Rule> {
+    let violation = |seed| run(&make(seed)).violation.map(|violation| violation.rule);
+    (0..seeds).into_par_iter().filter_map(violation).collect()
+}
+
+#[test]
+fn worlds_keep_every_promise() {
+    let seeds = number("PANETIERE_SIM_SEEDS").unwrap_or(SEEDS);
+    let first = number("PANETIERE_SIM_FIRST").unwrap_or(0);
+    let counts = all_hold(Plan::new, first..first + seeds, "sim");
+    eprintln!("{seeds} seeds: {counts:?}");
+    // The worlds are worth something only if rounds get through them, and lies are told and found.
+    for what in
+        ["results", "recovered", "sums", "forks", "split views", "named", "complaints", "revealed", "meddled"]
+    {
+        assert!(counts.contains_key(what), "no {what} in {seeds} worlds: {counts:?}");
+    }
+}
+
+#[test]
+fn sim_one_seed() {
+    let seed = number("PANETIERE_SIM_SEED").unwrap_or(1);
+    let outcome = run(&Plan::new(seed));
+    eprintln!("{}\n{:?} {} events", outcome.trace, outcome.counts, outcome.events);
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+}
+
+#[test]
+fn a_world_is_its_seed() {
+    for seed in [3, 4] {
+        let (first, second) = (run(&Plan::new(seed)), run(&Plan::new(seed)));
+        assert_eq!(first.trace, second.trace);
+        assert_eq!((first.counts, first.events), (second.counts, second.events));
+    }
+}
+
+#[test]
+fn without_the_quorum_two_sets_get_their_sums() {
+    all_hold(|seed| Plan::forked(seed, Without::default()), 0..30, "sim");
+    let without = Without { quorum: true, ..Without::default() };
+    assert!(broken(|seed| Plan::forked(seed, without), 30).contains(&Rule::OneSet));
+}
+
+#[test]
+fn without_the_guard_a_server_sums_twice() {
+    let beyond = Without { bound: true, ..Without::default() };
+    all_hold(|seed| Plan::forked(seed, beyond), 0..30, "sim");
+    let without = Without { guard: true, ..beyond };
+    assert!(broken(|seed| Plan::forked(seed, without), 30).contains(&Rule::OneSum));
+}
+
+#[test]
+fn without_the_cap_a_client_reveals_too_much() {
+    all_hold(|seed| Plan::complaining(seed, Without::default()), 0..20, "sim");
+    let without = Without { cap: true, ..Without::default() };
+    assert!(broken(|seed| Plan::complaining(seed, without), 20).contains(&Rule::Shares));
+}
