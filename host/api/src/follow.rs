@@ -7,7 +7,7 @@
 use crate::round::{Blobs, Event, Record, Unavailable, Void};
 use panetiere::fault::{Attribution, Fault, Retry};
 use std::collections::{BTreeMap, BTreeSet};
-use tlog::checkpoint::{CheckpointError, TreeHead};
+use tlog::checkpoint::{Checkpoint, CheckpointError, TreeHead};
 use tlog::merkle::{Edge, EdgeError, leaf_hash};
 use tlog::note::Note;
 
@@ -174,9 +174,21 @@ impl Follower {
         entries: &[Vec<u8>],
         blobs: &dyn Blobs,
     ) -> Result<Vec<Applied>, FollowError> {
-        let checkpoint = self.record.log().open(note).map_err(FollowError::Checkpoint)?;
-        let signed = checkpoint.head();
+        let opened = self.record.log().open(note).map_err(FollowError::Checkpoint);
+        // The leaves on the way may bring in the key that signed this: then it is for them to say.
+        let (signed, unopened) = match opened {
+            Ok(checkpoint) => (checkpoint.head(), None),
+            Err(error) => match note.text().parse::<Checkpoint>() {
+                Ok(claimed) if *claimed.origin() == self.record.anchor().origin => {
+                    (claimed.head(), Some(error))
+                }
+                _ => return Err(error),
+            },
+        };
         let from = self.size();
+        if let (true, Some(error)) = (signed.size <= from, &unopened) {
+            return Err(error.clone());
+        }
         if signed.size <= from {
             return match self.heads.get(&signed.size) {
                 Some(read) if *read != signed.root => {
@@ -197,6 +209,21 @@ impl Follower {
         if computed != signed.root {
             return Err(FollowError::Root { size: signed.size, computed, signed: signed.root });
         }
+        if unopened.is_some() {
+            let mut ahead = self.clone();
+            let applied = ahead.fold(entries, blobs)?;
+            ahead.record.log().open(note).map_err(FollowError::Checkpoint)?;
+            *self = ahead;
+            self.remember(signed);
+            return Ok(applied);
+        }
+        let applied = self.fold(entries, blobs)?;
+        self.remember(signed);
+        Ok(applied)
+    }
+
+    /// Folds leaves that hash to a signed root.
+    fn fold(&mut self, entries: &[Vec<u8>], blobs: &dyn Blobs) -> Result<Vec<Applied>, FollowError> {
         let mut applied = Vec::with_capacity(entries.len());
         for entry in entries {
             let index = self.size();
@@ -207,10 +234,13 @@ impl Follower {
             }
             applied.push(Applied { index, outcome });
         }
-        self.heads.insert(signed.size, signed.root);
+        Ok(applied)
+    }
+
+    fn remember(&mut self, head: TreeHead) {
+        self.heads.insert(head.size, head.root);
         while self.heads.len() > RECENT_HEADS {
             self.heads.pop_first();
         }
-        Ok(applied)
     }
 }

@@ -3,7 +3,7 @@
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::ClientId;
 use panetiere_api::follow::{FollowError, Follower};
-use panetiere_api::leaf::Leaf;
+use panetiere_api::leaf::{KeyRotation, Leaf};
 use panetiere_api::round::NoBlobs;
 use panetiere_api::testing::{MemoryLog, Scene};
 use tlog::key::NoteSigner;
@@ -80,4 +80,43 @@ fn what_does_not_extend_what_was_read_is_refused() {
     assert_eq!(reader.head(), full.head());
     assert_eq!(reader.agrees(&fork.head()), Some(false));
     assert_eq!(Leaf::parse(&full.entries[0]).unwrap().kind(), "epoch");
+}
+
+#[test]
+fn a_reader_from_the_first_leaf_gets_over_a_replaced_key_of_the_log() {
+    let scene = scene();
+    let name = || panetiere_api::testing::ORIGIN.parse().unwrap();
+    let (old, new) = (scene.log_key(), NoteSigner::from_seed(name(), &[7; 32]));
+    let mut full = log(&scene, 2);
+    let before = full.clone();
+    let rotation = KeyRotation::log(scene.deployment(), &scene.operator, new.verifier().clone());
+    full.append(&Leaf::KeyRotation(rotation));
+    full.append(&scene.admission(ClientId(2)));
+    let note = full.checkpoint(&new);
+    // From nothing, and from before the rotation.
+    let mut reader = Follower::new(scene.record());
+    reader.advance(&note, &full.entries, &NoBlobs).unwrap();
+    let mut follower = Follower::new(scene.record());
+    follower.advance(&before.checkpoint(&old), &before.entries, &NoBlobs).unwrap();
+    follower.advance(&note, &full.entries[3..], &NoBlobs).unwrap();
+    assert_eq!((reader.head(), follower.head()), (full.head(), full.head()));
+    // The old key still signs, a key that no leaf names never does, and one named by another operator neither.
+    reader.advance(&full.checkpoint(&old), &[], &NoBlobs).unwrap();
+    let stranger = NoteSigner::from_seed(name(), &[8; 32]);
+    let mut forged = before.clone();
+    forged.append(&Leaf::KeyRotation(KeyRotation::log(
+        scene.deployment(),
+        &scene.recipient,
+        stranger.verifier().clone(),
+    )));
+    for (note, entries) in [
+        (full.checkpoint(&stranger), &full.entries[3..]),
+        (forged.checkpoint(&stranger), &forged.entries[3..]),
+    ] {
+        let mut follower = Follower::new(scene.record());
+        follower.advance(&before.checkpoint(&old), &before.entries, &NoBlobs).unwrap();
+        let error = follower.advance(&note, entries, &NoBlobs).unwrap_err();
+        assert_eq!(error.code(), "checkpoint_unsigned");
+        assert_eq!(follower.head(), before.head());
+    }
 }
