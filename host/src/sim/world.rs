@@ -212,6 +212,10 @@ impl Bodies for Beside<'_> {
         })
     }
 
+    fn closing(&self, _round: RoundId) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     fn messages(&self, _round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>> {
         Ok(None)
     }
