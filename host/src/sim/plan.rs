@@ -240,6 +240,7 @@ impl Plan {
         let mut lies = plan.draw_lies(&mut dice);
         (lies.fork, lies.twist, lies.set_back) = (fork, Twist::Revoke(client), 0);
         (lies.withhold, lies.envelopes, lies.meddle, lies.pace) = (0, 0, 0, [1000, 1000]);
+        plan.ends = 13_000;
         if without.bound {
             // Servers have to start again between two histories.
             (plan.faults, plan.heals) = (40, 12_000);
