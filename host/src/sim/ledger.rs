@@ -230,6 +230,21 @@ impl Ledger {
         }
     }
 
+    /// Nothing came out of a session over these posts, though so many honest servers have summed.
+    pub(super) fn not_recovered(
+        &mut self,
+        session: SessionId,
+        posts: &[StatementDigest],
+        honest: usize,
+        why: &str,
+    ) {
+        self.count("not recovered");
+        let jammed = posts.iter().any(|post| self.posted[&(session, *post)].jams);
+        if !jammed && honest >= usize::from(self.plan.threshold) {
+            self.broken(Rule::Payloads, format!("session {session}, {honest} honest sums: {why}"));
+        }
+    }
+
     /// What came out of a session over these posts.
     pub(super) fn recovered(
         &mut self,

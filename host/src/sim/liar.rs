@@ -8,7 +8,7 @@ use panetiere::bulletin::{CanonicalSet, Envelope};
 use panetiere::ids::ClientId;
 use panetiere::wire::Encode as _;
 use panetiere_api::leaf::{AbortReason, Leaf, PostsEnd, Revocation, RoundAbort, RoundClose, RoundId, Signed};
-use panetiere_api::round::{NoBlobs, Phase, Record, Session};
+use panetiere_api::round::{NoBlobs, Phase, Record, Session, Void};
 use panetiere_api::testing::MemoryLog;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,7 +118,13 @@ impl Liar {
         let first = match self.shown.get(&(node, 0)) {
             Some(first) => *first,
             None => {
-                let first = core.dice.index(2);
+                let first = match node {
+                    Node::Server(server) if self.lies.cunning => {
+                        let honest = (0..server).filter(|other| !core.plan.lies_server(*other));
+                        honest.count() % 2
+                    }
+                    _ => core.dice.index(2),
+                };
                 self.shown.insert((node, 0), first);
                 first
             }
@@ -130,7 +136,7 @@ impl Liar {
         match msg {
             Msg::Read { slot, size } => {
                 let last = self.last.insert((from, slot), size).unwrap_or(0);
-                if size == 0 && last > 0 && core.dice.chance(500) {
+                if size == 0 && last > 0 && (self.lies.cunning || core.dice.chance(500)) {
                     // Who starts again may be told another story.
                     let other = 1 - self.shown.get(&(from, 0)).copied().unwrap_or(0);
                     self.shown.insert((from, 0), other);
@@ -277,26 +283,30 @@ impl Liar {
     }
 
     fn work(&mut self, core: &mut Core, place: usize) {
+        if let Fork::Posts(count, round) = self.lies.fork
+            && self.histories.len() == 1
+            && let Some(session) = self.histories[0].record.round(RoundId(round))
+            && *session.phase() == Phase::Collecting
+            && session.posts().len() >= count
+        {
+            self.fork(core);
+        }
         let mut queue = std::mem::take(&mut self.histories[place].queue);
         core.dice.shuffle(&mut queue);
         for entry in queue {
-            if let Fork::Posts(count, round) = self.lies.fork
-                && self.histories.len() == 1
-                && let Some(session) = self.histories[0].record.round(RoundId(round))
-                && *session.phase() == Phase::Collecting
-                && session.posts().len() >= count
-            {
-                self.fork(core);
-            }
             let history = &mut self.histories[place];
             if core.dice.chance(300) {
                 history.queue.push(entry);
                 continue;
             }
-            if history.record.propose(&entry, &NoBlobs).unwrap().is_ok() {
-                history.write(&entry);
-            } else if core.dice.chance(100) {
-                history.append(&entry);
+            match history.record.propose(&entry, &NoBlobs).unwrap() {
+                Ok(_) => history.write(&entry),
+                // It may count when this history has come as far as the other.
+                Err(Void::Phase { .. }) if !matches!(Leaf::parse(&entry), Ok(Leaf::Post(_))) => {
+                    history.queue.push(entry);
+                }
+                Err(_) if core.dice.chance(100) => history.append(&entry),
+                Err(_) => {}
             }
         }
         if self.lies.meddle > 0 && core.dice.chance(self.lies.meddle) {

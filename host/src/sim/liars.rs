@@ -53,7 +53,8 @@ pub(super) fn speak(core: &mut Core, record: &Record) -> Vec<(Node, Msg)> {
 }
 
 fn complain(core: &mut Core, session: &Session, liar: u16) -> Msg {
-    let most = core.dice.pick(&[0, 300, 1000]);
+    let cunning = core.plan.lies.as_ref().is_some_and(|lies| lies.cunning);
+    let most = if cunning { 0 } else { core.dice.pick(&[0, 300, 1000]) };
     let mut complaints = BTreeMap::new();
     for (&client, (_, post)) in session.posts() {
         if core.dice.chance(most) {

@@ -94,6 +94,17 @@ pub(super) struct Lies {
     pub(super) set_back: u64,
     /// Windows in per mille of those announced, by history.
     pub(super) pace: [u64; 2],
+    /// It has a plan: both histories get to their close, each with half of the honest servers, and who starts again is
+    /// shown the other one. Liars help it by not complaining.
+    pub(super) cunning: bool,
+}
+
+impl Lies {
+    /// Leaves out what would keep a round from its end.
+    const fn undisturbed(&mut self) {
+        (self.withhold, self.envelopes, self.meddle, self.confuse, self.set_back) = (0, 0, 0, 0, 0);
+        self.pace = [1000, 1000];
+    }
 }
 
 /// What is taken away from the rules, to see that it is missed.
@@ -218,7 +229,21 @@ impl Plan {
         let (withhold, envelopes) = (sometimes(200), sometimes(200));
         let (meddle, confuse, set_back) = (sometimes(100), sometimes(200), sometimes(6));
         let pace = [dice.pick(&[1000, 1000, 300, 2000]), dice.pick(&[1000, 1000, 300, 2000])];
-        Lies { fork, twist, withhold, envelopes, meddle, confuse, set_back, pace }
+        let mut lies = Lies {
+            fork,
+            twist,
+            withhold,
+            envelopes,
+            meddle,
+            confuse,
+            set_back,
+            pace,
+            cunning: dice.chance(200),
+        };
+        if lies.cunning {
+            lies.undisturbed();
+        }
+        lies
     }
 
     /// A world in which a bulletin forks, as early as makes two sets possible, in a shape in which two sets of servers
@@ -238,11 +263,12 @@ impl Plan {
         let client = u32::try_from(dice.below(plan.clients.into())).unwrap();
         let fork = dice.pick(&[Fork::Posts(0, 1), Fork::Posts(1, 1), Fork::Before("posts_end", 1)]);
         let mut lies = plan.draw_lies(&mut dice);
-        (lies.fork, lies.twist, lies.set_back) = (fork, Twist::Revoke(client), 0);
-        (lies.withhold, lies.envelopes, lies.meddle, lies.pace) = (0, 0, 0, [1000, 1000]);
+        (lies.fork, lies.twist, lies.cunning) = (fork, Twist::Revoke(client), true);
+        lies.undisturbed();
+        (plan.loss, plan.ends) = (0, 13_000);
         if without.bound {
             // Servers have to start again between two histories.
-            (plan.faults, plan.heals) = (40, 12_000);
+            (plan.faults, plan.heals) = (25, 12_000);
         }
         plan.lies = Some(lies);
         plan.without = without;

@@ -72,7 +72,9 @@ impl Recipient {
                     out.push((Node::Bulletin, Msg::Leaf(leaf)));
                 }
                 Err(RecoverError::NotRecovered { named, source, .. }) => {
-                    core.ledger.count("not recovered");
+                    let honest =
+                        session.server_sums().keys().filter(|id| !core.plan.lies_server(id.0)).count();
+                    core.ledger.not_recovered(*session.id(), &posts, honest, &source.to_string());
                     for named in &named {
                         core.named(record, named.party, &named.reason);
                     }

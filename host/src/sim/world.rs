@@ -401,8 +401,12 @@ impl World {
 
     fn fault(&mut self) {
         let nodes = self.nodes();
-        let node = self.core.dice.pick(&nodes);
-        let kind = self.core.dice.below(10);
+        let bound = self.core.plan.without.bound;
+        let servers: Vec<Node> =
+            nodes.iter().copied().filter(|node| matches!(node, Node::Server(_))).collect();
+        // Where the guard is tried, servers have to start again and again.
+        let node = self.core.dice.pick(if bound { &servers } else { &nodes });
+        let kind = if bound { 9 } else { self.core.dice.below(10) };
         match (node, kind) {
             (_, 0..3) => {
                 self.core.say(&format!("{node:?}"), "is cut off");
