@@ -47,7 +47,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     let mut posts = Vec::new();
     for client in scene.net.ids() {
         let sent = scene.send(&session, client, 0);
-        posts.push((sent.post.head.signed.claim().clone(), sent.openings));
+        posts.push((sent.post.signed().claim().clone(), sent.openings));
     }
     let bytes = |opening: &FreshOpening| opening.to_bytes(scene.net.params.cs()).to_vec();
     let opening_bytes = posts.iter().map(|(_, openings)| openings.iter().map(bytes).collect()).collect();
