@@ -65,7 +65,7 @@ impl Client {
         let key = &core.scene.net.party(ClientId(party)).signing_key;
         let key = Arc::new(SigningKey::from_scalar(&key.expose_scalar()).unwrap());
         let lie = core.plan.client_lies.get(&party).copied();
-        let slots = if core.plan.lies.is_some() && party % 2 == 0 { SLOTS } else { 1 };
+        let slots = if core.plan.lies.is_some() && party.is_multiple_of(2) { SLOTS } else { 1 };
         let slots = (0..slots).map(|_| Some(Follower::new(core.scene.record()))).collect();
         Self { party, key, lie, slots, parts: BTreeMap::new() }
     }
