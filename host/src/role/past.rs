@@ -67,3 +67,54 @@ impl Past {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::State;
+    use crate::store::disk::memory::MemoryDisk;
+    use panetiere::bulletin::Checked;
+    use panetiere::protocol::{AnswerKind, AnswerLog as _, AnswerSlot};
+    use panetiere::wire::DecodeWith as _;
+    use panetiere_api::leaf::PostsEnd;
+    use panetiere_api::round::NoBlobs;
+    use panetiere_api::testing::{MemoryLog, Scene};
+    use std::collections::BTreeMap;
+
+    /// One process of server 0: reads the whole log, takes over what the server said in it.
+    fn process(disk: &MemoryDisk, scene: &Scene, log: &MemoryLog) -> Arc<ReleaseGuard> {
+        let guard = Arc::new(ReleaseGuard::new(State::open(disk).unwrap()));
+        let mut follower = Follower::new(scene.record());
+        let mut past = Past::new(Arc::clone(&guard), &mut follower).unwrap();
+        follower.advance(&log.checkpoint(&scene.log_key()), &log.entries, &NoBlobs).unwrap();
+        let own = |_: &Record, index, leaf: &Leaf| match leaf {
+            Leaf::Checked(unread) => {
+                let checked = Checked::from_bytes_with(&*scene.net.params, &unread.bytes).ok()?;
+                (checked.server().0 == 0).then(|| Published::checked(index, &checked))
+            }
+            _ => None,
+        };
+        assert_eq!(past.read(&follower, 0, &log.entries, own), None, "it is the same log");
+        past.import(&follower).unwrap();
+        guard
+    }
+
+    #[test]
+    fn a_server_that_starts_again_reads_the_log_from_the_first_leaf() {
+        let scene = Scene::new(1, 4, 40, |shape| shape.servers(4));
+        let mut log = MemoryLog::default();
+        log.append(&scene.epoch_leaf(scene.plan()));
+        let open = log.append(&Leaf::RoundOpen(scene.open(1)));
+        let session = log.session(open);
+        log.append(&Leaf::PostsEnd(PostsEnd { session }));
+        log.append(&scene.checked(&session, 0, BTreeMap::new()));
+        let disk = MemoryDisk::new();
+        let slot = AnswerSlot { session, kind: AnswerKind::Checked };
+        let said = process(&disk, &scene, &log).answered(slot).unwrap();
+        assert!(said.is_some(), "found in the log, and taken over");
+        // Again over the same leaves, and over more.
+        assert_eq!(process(&disk, &scene, &log).answered(slot).unwrap(), said);
+        log.append(&scene.checked(&session, 1, BTreeMap::new()));
+        assert_eq!(process(&disk, &scene, &log).answered(slot).unwrap(), said);
+    }
+}
