@@ -19,6 +19,7 @@ pub use guard::{ImportError, Published, ReleaseGuard};
 pub use keys::{EpochKeyError, EpochKeys, KeyState, Leftovers};
 pub use witness::{SplitView, WitnessError, WitnessState};
 
+use crate::chain::chain;
 use crate::store::disk::Disk;
 use crate::store::meta::{self, MetaError};
 use panetiere::fault::{Attribution, Fault};
@@ -91,17 +92,6 @@ impl Fault for StateError {
     }
 }
 
-/// An error with its causes, in one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
 /// The open database of one daemon. While it is open, no other process can open it.
 pub struct State {
     database: Database,
@@ -148,7 +138,7 @@ impl State {
     }
 
     fn failed(&self, error: &dyn Error) -> StateError {
-        self.break_for(with_causes(error))
+        self.break_for(chain(error))
     }
 
     fn sound(&self) -> Result<(), StateError> {

@@ -15,6 +15,7 @@ use panetiere_host::role::aggregator::Aggregator;
 use panetiere_host::role::codeword::{Check, Step, expulsion, posts_of};
 use panetiere_host::role::lane::{Lane, LaneError};
 use panetiere_host::role::recipient::Recipient;
+use panetiere_host::round::library::Item;
 use panetiere_host::round::recover::{Bodies, Body};
 use panetiere_host::state::{ReleaseGuard, State};
 use panetiere_host::store::disk::memory::MemoryDisk;
@@ -38,7 +39,8 @@ fn news(stage: &Stage, read: u64) -> (tlog::note::Note, Vec<Vec<u8>>) {
 struct Beside<'a>(&'a Stage);
 
 impl Bodies for Beside<'_> {
-    fn body(&self, round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>> {
+    fn item(&self, round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>> {
+        let Item::Body(body) = item else { return Ok(None) };
         let id = *self.0.record.round(round).unwrap().id();
         let is = |leaf: &Leaf| match (leaf, body) {
             (Leaf::Post(post), Body::Post(client)) => post.claim().client == client,
@@ -49,14 +51,6 @@ impl Bodies for Beside<'_> {
         };
         let entry = self.0.entries.iter().find(|entry| entry.leaf.session() == Some(id) && is(&entry.leaf));
         Ok(entry.and_then(|entry| entry.body.clone()))
-    }
-
-    fn closing(&self, _: RoundId) -> io::Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-
-    fn messages(&self, _: RoundId) -> io::Result<Option<Vec<Vec<u8>>>> {
-        Ok(None)
     }
 }
 
@@ -123,15 +117,7 @@ fn a_recipient_names_a_wrong_sum_and_recovers_with_the_next() {
 fn a_recipient_tries_again_when_a_body_could_not_be_had() {
     struct Nothing;
     impl Bodies for Nothing {
-        fn body(&self, _: RoundId, _: Body) -> io::Result<Option<Vec<u8>>> {
-            Ok(None)
-        }
-
-        fn closing(&self, _: RoundId) -> io::Result<Option<Vec<u8>>> {
-            Ok(None)
-        }
-
-        fn messages(&self, _: RoundId) -> io::Result<Option<Vec<Vec<u8>>>> {
+        fn item(&self, _: RoundId, _: Item) -> io::Result<Option<Vec<u8>>> {
             Ok(None)
         }
     }

@@ -154,7 +154,7 @@ impl Follower {
     /// Whether a head is one that this reader has read: the same root at that size. None if it is ahead, or too far back
     /// to tell.
     pub fn agrees(&self, head: &TreeHead) -> Option<bool> {
-        self.heads.get(&head.size).map(|root| *root == head.root)
+        self.head_at(head.size).map(|read| read == *head)
     }
 
     /// Asks for the head at a size that is still ahead, which need not be that of a checkpoint: to be told by

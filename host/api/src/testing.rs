@@ -33,9 +33,7 @@ pub const ORIGIN: &str = "testing.example/log";
 
 /// A stream of its own for everything that is drawn.
 pub fn stream(seed: u64, purpose: &str, index: u64) -> ChaCha20Rng {
-    let mut hash = blake3::Hasher::new();
-    hash.update(purpose.as_bytes()).update(&seed.to_le_bytes()).update(&index.to_le_bytes());
-    ChaCha20Rng::from_seed(hash.finalize().into())
+    ChaCha20Rng::from_seed(seed_bytes(seed, purpose, index))
 }
 
 fn seed_bytes(seed: u64, purpose: &str, index: u64) -> [u8; 32] {

@@ -1,14 +1,15 @@
 //! `panetiere evidence`: checks evidence of a fault, offline, with nothing but what is in the file.
 
 use super::Exit;
-use super::terminal::{self, escape};
+use super::outcome::{self, finish};
+use super::terminal::escape;
+use crate::chain::chain;
 use anyhow::Context as _;
 use chipmunk::ring::backend::Simd;
 use panetiere::evidence::{Evidence, Outcome, Verdict};
 use panetiere::fault::{Attribution, Fault};
 use panetiere::wire::{Decode, Encode};
 use serde_json::{Value, json};
-use std::error::Error;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -39,23 +40,16 @@ pub struct Verify {
 /// Runs the command.
 pub fn execute(command: &Command, simd: Simd) -> Exit {
     let Command::Verify(Verify { file, json }) = command;
-    let report = match read(file).and_then(|bytes| Report::new(&bytes, simd)) {
-        Ok(report) => report,
-        Err(error) => {
-            // Names, offsets and reasons: a line each would be three at most, and one is enough.
-            terminal::print_error(&format!("{}: {error:#}", file.display()));
-            return Exit::Usage;
-        }
+    finish(verify(file, *json, simd), &format!("{}: ", file.display()))
+}
+
+fn verify(file: &Path, json: bool, simd: Simd) -> outcome::Outcome {
+    let report = Report::new(&read(file)?, simd)?;
+    let exit = match report.verdict.convicted() {
+        Attribution::Nobody => Exit::Ok,
+        _ => Exit::Convicted,
     };
-    let text = if *json { report.json().to_string() } else { report.text() };
-    match terminal::print_stdout(&text) {
-        Ok(()) if report.verdict.convicted() == Attribution::Nobody => Exit::Ok,
-        Ok(()) => Exit::Convicted,
-        Err(error) => {
-            terminal::print_error(&format!("cannot write to stdout: {error}"));
-            Exit::Failed
-        }
-    }
+    Ok((if json { report.json().to_string() } else { report.text() }, exit))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -84,16 +78,6 @@ pub(super) fn party(attribution: Attribution) -> String {
         Attribution::Server(id) => format!("server {id}"),
         _ => "nobody".to_owned(),
     }
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 impl Report {

@@ -5,7 +5,8 @@
 //! alone: then only its published files are read, and the output says so.
 
 use super::Exit;
-use super::terminal::{self, escape};
+use super::outcome::{Failure, Outcome, finish};
+use super::terminal::escape;
 use crate::anchor;
 use crate::round::mirror::{self, Exported};
 use crate::store::Reader;
@@ -113,35 +114,8 @@ pub fn execute(command: &Command) -> Exit {
         Command::Prove(args) => (&args.directory, prove(args)),
         Command::Export(args) => (&args.directory, export(args)),
     };
-    let (text, exit) = match outcome {
-        Ok(outcome) => outcome,
-        Err(Failure { exit, error }) => {
-            terminal::print_error(&format!("{}: {error:#}", directory.display()));
-            return exit;
-        }
-    };
-    match terminal::print_stdout(&text) {
-        Ok(()) => exit,
-        Err(error) => {
-            terminal::print_error(&format!("cannot write to stdout: {error}"));
-            Exit::Failed
-        }
-    }
+    finish(outcome, &format!("{}: ", directory.display()))
 }
-
-struct Failure {
-    exit: Exit,
-    error: anyhow::Error,
-}
-
-/// What a command says is in the directory is not there: another directory has to be given.
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self { exit: Exit::Usage, error }
-    }
-}
-
-type Outcome = Result<(String, Exit), Failure>;
 
 /// A directory, and where in it the published files lie.
 struct Place {

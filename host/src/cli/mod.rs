@@ -8,6 +8,7 @@ pub mod demo;
 mod evidence;
 mod lanes;
 mod log;
+mod outcome;
 pub mod progress;
 mod round;
 pub mod simd;

@@ -4,7 +4,7 @@
 //! It keeps no post itself: whoever wires it stores what was taken, and gives it back for the sum. Nobody has to trust it;
 //! a sum over other clients than before is no lie, so nothing has to be remembered across a crash.
 
-use super::Order;
+use super::{Order, is_under_way};
 use panetiere::bulletin::{CanonicalSet, ClientBulletinEntry, Mode};
 use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
@@ -14,7 +14,7 @@ use panetiere::protocol::{
 };
 use panetiere_api::follow::{FollowError, Follower};
 use panetiere_api::leaf::{Leaf, RoundId};
-use panetiere_api::round::{Blobs, Phase, Record, Session};
+use panetiere_api::round::{Blobs, Record, Session};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tlog::note::Note;
@@ -113,8 +113,7 @@ impl Aggregator {
     ) -> Result<(), FollowError> {
         self.follower.advance(note, entries, blobs)?;
         let record = self.follower.record();
-        self.taken
-            .retain(|round, _| record.round(*round).is_some_and(|s| !matches!(s.phase(), Phase::Aborted(_))));
+        self.taken.retain(|round, _| is_under_way(record, *round));
         Ok(())
     }
 

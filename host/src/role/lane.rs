@@ -4,8 +4,8 @@
 //! A lane's sums reveal nothing that the clients' shares, which are public, do not. So no quorum is needed for them; that it
 //! answers one set a session is kept by its guard, for else it convicts itself.
 
-use super::Order;
 use super::past::Past;
+use super::{Order, is_under_way};
 use crate::state::{ImportError, Published, ReleaseGuard, StateError};
 use panetiere::bulletin::{CanonicalSet, LaneBulletinEntry, LaneItem, Mode};
 use panetiere::evidence::Evidence;
@@ -14,7 +14,7 @@ use panetiere::ids::{ClientId, EpochDigest, NodeId};
 use panetiere::protocol::{ItemFault, LaneIdentity, LaneRound, LaneRoundError, RebuildError, rebuild_item};
 use panetiere_api::follow::{Applied, FollowError, Follower};
 use panetiere_api::leaf::{Leaf, RoundId};
-use panetiere_api::round::{Blobs, Event, Phase, Record, Session};
+use panetiere_api::round::{Blobs, Event, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tlog::checkpoint::TreeHead;
@@ -139,7 +139,7 @@ impl Lane {
             }
         }
         let record = self.follower.record();
-        self.work.retain(|round, _| record.round(*round).is_some_and(is_alive));
+        self.work.retain(|round, _| is_under_way(record, *round));
         Ok(orders)
     }
 
@@ -263,10 +263,6 @@ impl Lane {
             body: Some(sum.to_bytes(code)),
         })
     }
-}
-
-const fn is_alive(session: &Session) -> bool {
-    !matches!(session.phase(), Phase::Aborted(_))
 }
 
 /// A leaf that this lane has signed.

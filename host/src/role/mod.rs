@@ -12,6 +12,7 @@ use panetiere::evidence::Evidence;
 use panetiere::fault::Attribution;
 use panetiere::ids::ClientId;
 use panetiere_api::leaf::{Leaf, RoundId};
+use panetiere_api::round::Record;
 
 /// What a party wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,4 +42,9 @@ pub enum Order {
         /// The whole signed sum, or the messages; none for a statement that is whole in its leaf.
         body: Option<Vec<u8>>,
     },
+}
+
+/// Whether a round that a party works on is still one of the log's latest and not called off.
+fn is_under_way(record: &Record, round: RoundId) -> bool {
+    record.round(round).is_some_and(|session| !session.is_called_off())
 }

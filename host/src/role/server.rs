@@ -1,8 +1,8 @@
 //! A key server: reads the log, fetches and checks its envelopes, says what it found, and releases its sum once the rule
 //! lets it.
 
-use super::Order;
 use super::past::Past;
+use super::{Order, is_under_way};
 use crate::release::{self, Closing, Derived, Limits, PlacedLeaf, Refusal, SummedSet};
 use crate::round::conductor::Millis;
 use crate::state::{ImportError, Published, ReleaseGuard, StateError};
@@ -216,10 +216,11 @@ impl Server {
         let mut orders = Vec::new();
         for Applied { outcome, .. } in applied {
             if let Ok(event) = outcome {
-                self.follow_up(now, &event, &mut orders)?;
+                self.follow_up(now, &event, &mut orders);
             }
         }
-        self.work.retain(|round, _| self.follower.record().round(*round).is_some_and(is_alive));
+        let record = self.follower.record();
+        self.work.retain(|round, _| is_under_way(record, *round));
         orders.extend(self.tick(now)?);
         Ok(orders)
     }
@@ -246,7 +247,7 @@ impl Server {
         }
     }
 
-    fn follow_up(&mut self, now: Millis, event: &Event, orders: &mut Vec<Order>) -> Result<(), ServerError> {
+    fn follow_up(&mut self, now: Millis, event: &Event, orders: &mut Vec<Order>) {
         let record = self.follower.record();
         match *event {
             Event::RoundOpened { round, session } => {
@@ -278,13 +279,12 @@ impl Server {
             }
             Event::Answered { round, client, server } if server == self.id => {
                 let (Some(work), Some(session)) = (self.work.get_mut(&round), record.round(round)) else {
-                    return Ok(());
+                    return;
                 };
                 take_answer(work, session, client, self.id);
             }
             _ => {}
         }
-        Ok(())
     }
 
     /// Takes an envelope that was asked for. Bytes that the client did not sign are as good as none: they are to be fetched
@@ -326,7 +326,7 @@ impl Server {
                 work.round.received(**client).is_none() && !work.complaints.contains_key(client)
             });
             let orders: Vec<Order> = missing.map(|&client| Order::Fetch { round, client }).collect();
-            is_alive(session).then_some(orders)
+            (!session.is_called_off()).then_some(orders)
         };
         self.work.iter().filter_map(wanted).flatten().collect()
     }
@@ -468,10 +468,6 @@ impl Server {
     }
 }
 
-const fn is_alive(session: &Session) -> bool {
-    !matches!(session.phase(), Phase::Aborted(_))
-}
-
 /// Takes a client's answer to this server's complaint in place of the envelope. A bad one puts the client out.
 fn take_answer(work: &mut Work, session: &Session, client: ClientId, server: ServerId) {
     let Some((key, post)) = session.posts().get(&client) else { return };
@@ -484,6 +480,6 @@ fn take_answer(work: &mut Work, session: &Session, client: ClientId, server: Ser
 }
 
 /// The set of a closed round, as a sum names it.
-pub fn summed(closed: &Closed) -> SummedSet {
+fn summed(closed: &Closed) -> SummedSet {
     SummedSet { set: closed.set.digest(), posts: closed.posts, clients: closed.set.count() }
 }

@@ -10,6 +10,7 @@ mod leaves;
 use super::reading::{self, Found, Reading, Wanted};
 use super::recover::Bodies;
 use super::{Anchor, Blobs, Phase};
+use crate::chain::chain;
 use crate::store::disk::Disk;
 use crate::store::fsck;
 use crate::store::tiles::PublishedTiles;
@@ -18,7 +19,6 @@ use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::SessionId;
 use panetiere_api::leaf::RoundId;
-use std::error::Error;
 use std::sync::Arc;
 use tlog::checkpoint::Checkpoint;
 use tlog::note::Note;
@@ -176,16 +176,6 @@ pub fn audit(anchor: Anchor, kernels: &'static Kernels, place: &Place<'_>, round
 
 fn size_of(note: &Note) -> Option<u64> {
     note.text().parse::<Checkpoint>().ok().map(|checkpoint| checkpoint.head().size)
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 impl Audit {

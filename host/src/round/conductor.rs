@@ -115,9 +115,10 @@ impl Conductor {
         if let Some((tickets, schedule)) = self.slots.filter(|(tickets, _)| !used(*tickets)) {
             return Some(RoundKind::Slots { tickets, schedule });
         }
-        let pending = record.rounds().next_back().is_some_and(|last| {
-            *last.kind() == RoundKind::Tickets && !matches!(last.phase(), Phase::Aborted(_))
-        });
+        let pending = record
+            .rounds()
+            .next_back()
+            .is_some_and(|last| *last.kind() == RoundKind::Tickets && !last.is_called_off());
         (!pending).then_some(RoundKind::Tickets)
     }
 }

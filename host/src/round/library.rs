@@ -11,7 +11,7 @@ use super::recover::{Bodies, Body};
 use super::{Blobs, Unavailable};
 use crate::store::{BlobName, BlobStore, Change, Class, Reader, Row, Store, StoreError, StoredBlob, What};
 use panetiere::ids::{AggregatorId, ClientId, NodeId, ServerId};
-use panetiere_api::leaf::{Expulsion, RoundId, messages_from_bytes};
+use panetiere_api::leaf::{Expulsion, RoundId};
 use std::io;
 use std::ops::Bound;
 
@@ -173,19 +173,6 @@ fn other(error: StoreError) -> io::Error {
 }
 
 impl<S: Shelf> Library<'_, S> {
-    /// Something of a round: None if nothing of the kind was published.
-    ///
-    /// # Errors
-    /// `NotFound` if it was deleted; else the store's.
-    pub fn item(&self, round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>> {
-        let key = item.key(round);
-        let row = self.0.rows(&key, 1).map_err(other)?.into_iter().next();
-        let Some((_, value)) = row.filter(|(found, _)| *found == key) else { return Ok(None) };
-        let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the row is no name of a blob");
-        let name = read_row(&value).ok_or_else(malformed)?;
-        self.0.blob(round.0, &name).map(Some).map_err(other)
-    }
-
     /// Everything that was published, in ascending order of the rounds, without the bytes: at most `most` from `after` on.
     ///
     /// # Errors
@@ -199,21 +186,15 @@ impl<S: Shelf> Library<'_, S> {
 }
 
 impl<S: Shelf> Bodies for Library<'_, S> {
-    fn body(&self, round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>> {
-        self.item(round, Item::Body(body))
+    /// `NotFound` if it was deleted.
+    fn item(&self, round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>> {
+        let key = item.key(round);
+        let row = self.0.rows(&key, 1).map_err(other)?.into_iter().next();
+        let Some((_, value)) = row.filter(|(found, _)| *found == key) else { return Ok(None) };
+        let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the row is no name of a blob");
+        let name = read_row(&value).ok_or_else(malformed)?;
+        self.0.blob(round.0, &name).map(Some).map_err(other)
     }
-
-    fn messages(&self, round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>> {
-        self.item(round, Item::Messages)?.map(|bytes| read_messages(&bytes)).transpose()
-    }
-
-    fn closing(&self, round: RoundId) -> io::Result<Option<Vec<u8>>> {
-        self.item(round, Item::Closing)
-    }
-}
-
-pub(super) fn read_messages(bytes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-    messages_from_bytes(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 impl<S: Shelf> Blobs for Library<'_, S> {

@@ -1,6 +1,6 @@
 //! A copy of a published log with its bodies in plain files, as anybody may hold it: docs/audit.md has the layout.
 
-use super::library::{EVIDENCE_ROUND, Item, Library, read_messages};
+use super::library::{EVIDENCE_ROUND, Item, Library};
 use super::recover::{Bodies, Body};
 use super::{Blobs, Unavailable};
 use crate::store::disk::{self, Access, Disk};
@@ -45,26 +45,14 @@ impl Mirror {
     pub const fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk }
     }
+}
 
+impl Bodies for Mirror {
     fn item(&self, round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>> {
         match disk::read(&*self.disk, &path(round, item), MAX_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
-    }
-}
-
-impl Bodies for Mirror {
-    fn body(&self, round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>> {
-        self.item(round, Item::Body(body))
-    }
-
-    fn messages(&self, round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>> {
-        self.item(round, Item::Messages)?.map(|bytes| read_messages(&bytes)).transpose()
-    }
-
-    fn closing(&self, round: RoundId) -> io::Result<Option<Vec<u8>>> {
-        self.item(round, Item::Closing)
     }
 }
 

@@ -4,6 +4,7 @@ mod held;
 
 pub use held::compare;
 
+use super::library::Item;
 use super::{EpochState, Session};
 use held::{Library, Source};
 use panetiere::bulletin::Mode;
@@ -16,29 +17,43 @@ use panetiere::protocol::{
     RecoveredAggregated, RecoveredRs, SetPolicy, aggregate_and_decrypt_rs, recover_aggregated,
     recover_direct,
 };
-use panetiere_api::leaf::{RoundId, RoundKind, RoundResult, Undelivered, messages_root};
+use panetiere_api::leaf::{RoundId, RoundKind, RoundResult, Undelivered, messages_from_bytes, messages_root};
 use std::io;
 
 /// What the parties of a round have published beside the log. It need not be trusted: every body is held against the leaf
 /// that names it.
 pub trait Bodies {
-    /// The body that a party has published in a round: None if it has published none.
+    /// Something of a round: None if nothing of the kind was published.
     ///
     /// # Errors
     /// If it cannot be read now.
-    fn body(&self, round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>>;
+    fn item(&self, round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>>;
+
+    /// The body that a party has published in a round: None if it has published none.
+    ///
+    /// # Errors
+    /// As [`item`](Self::item).
+    fn body(&self, round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>> {
+        self.item(round, Item::Body(body))
+    }
 
     /// A checkpoint with cosignatures that covers the round's close, as text: None if none is published.
     ///
     /// # Errors
-    /// If it cannot be read now.
-    fn closing(&self, round: RoundId) -> io::Result<Option<Vec<u8>>>;
+    /// As [`item`](Self::item).
+    fn closing(&self, round: RoundId) -> io::Result<Option<Vec<u8>>> {
+        self.item(round, Item::Closing)
+    }
 
     /// The published messages of a round.
     ///
     /// # Errors
-    /// If they cannot be read now, or what is there is no list of messages.
-    fn messages(&self, round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>>;
+    /// As [`item`](Self::item); `InvalidData` if what is there is no list of messages.
+    fn messages(&self, round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>> {
+        let parse = |bytes: Vec<u8>| messages_from_bytes(&bytes);
+        let messages = self.item(round, Item::Messages)?.map(parse).transpose();
+        messages.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
 }
 
 /// Which body.

@@ -8,6 +8,7 @@ use super::plan::{Dice, Plan};
 use super::recipient::Recipient;
 use super::server::ServerNode;
 use crate::round::conductor::Millis;
+use crate::round::library::Item;
 use crate::round::recover::{Bodies, Body};
 use panetiere::bulletin::{Envelope, ServerBulletinEntry, SignedSumClaim, VerifiedPost};
 use panetiere::fault::Attribution;
@@ -192,14 +193,14 @@ pub(super) struct Beside<'a> {
 }
 
 impl Bodies for Beside<'_> {
-    fn body(&self, _round: RoundId, body: Body) -> io::Result<Option<Vec<u8>>> {
+    fn item(&self, _round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>> {
         let session = *self.session.id();
-        Ok(match body {
-            Body::Post(client) => self.session.posts().get(&client).and_then(|(_, post)| {
+        Ok(match item {
+            Item::Body(Body::Post(client)) => self.session.posts().get(&client).and_then(|(_, post)| {
                 let (_, upload) = self.core.uploads.get(&(session, post.statement().digest()))?;
                 Some(upload.body.clone())
             }),
-            Body::ServerSum(server) => {
+            Item::Body(Body::ServerSum(server)) => {
                 let leaf: &SignedSumClaim = &self.session.server_sums()[&server];
                 let same = |body: &&Arc<Vec<u8>>| {
                     let entry = ServerBulletinEntry::from_bytes_with(self.session.params(), body);
@@ -210,14 +211,6 @@ impl Bodies for Beside<'_> {
             }
             _ => None,
         })
-    }
-
-    fn closing(&self, _round: RoundId) -> io::Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-
-    fn messages(&self, _round: RoundId) -> io::Result<Option<Vec<Vec<u8>>>> {
-        Ok(None)
     }
 }
 

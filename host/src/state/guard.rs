@@ -282,5 +282,5 @@ impl AnswerLog for ReleaseGuard {
 }
 
 fn failed(error: StateError) -> AnswerLogError {
-    AnswerLogError::Failed { reason: super::with_causes(&error) }
+    AnswerLogError::Failed { reason: crate::chain::chain(&error) }
 }

@@ -4,12 +4,12 @@
 
 use super::disk::{Access, Disk, Kind};
 use super::publish::{self, resources};
-use super::shared::chain;
 use super::tables::{
     self, BLOBS, CHECKPOINTS, DELETED, FACTS, HEADS, LEAVES, META, NODES, OWN_LOG, SCHEMA, SEGMENTS,
 };
 use super::tiles::PublishedTiles;
 use super::{StoreError, meta};
+use crate::chain::chain;
 use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -2,10 +2,11 @@
 
 use super::blob::BlobName;
 use super::disk::{Access, Disk, DiskFile};
-use super::shared::{self, Row, chain, log_error, parse_note};
+use super::shared::{self, Row, log_error, parse_note};
 use super::tables::{self, BLOBS, DELETED, HEADS, LOCK, META, OWN_LOG};
 use super::tiles::StoredTiles;
 use super::{StoreError, meta, publish};
+use crate::chain::chain;
 use redb::{Database, ReadableDatabase as _};
 use std::io;
 use std::ops::Bound;

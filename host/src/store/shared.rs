@@ -6,6 +6,7 @@ use super::segment::{SegmentWriter, Segments};
 use super::tables::{self, BLOBS, CHECKPOINTS, DELETED, GONE, HEADS, OWN_LOG, SEGMENTS};
 use super::tiles::{PublishedTiles, StoredTiles};
 use super::{StoreError, meta, publish};
+use crate::chain::chain;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableError};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -309,16 +310,6 @@ pub(super) fn values(
 
 pub(super) fn log_error(error: impl std::error::Error) -> StoreError {
     StoreError::Log { what: chain(&error) }
-}
-
-/// An error with its causes, on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 pub(super) fn parse_note(text: &str) -> Result<Note, StoreError> {

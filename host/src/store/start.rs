@@ -5,13 +5,14 @@ use super::disk::{Access, Disk, Kind};
 use super::publish::{self, Publisher, resources};
 use super::segment::Segments;
 use super::sequencer::{Sequencer, Signer};
-use super::shared::{Shared, Store, chain, head_of, parse_note, remove_round_files};
+use super::shared::{Shared, Store, head_of, parse_note, remove_round_files};
 use super::tables::{
     self, BLOBS, CHECKPOINTS, DELETED, FACTS, GONE, HEADS, LEAVES, LOCK, META, NODES, OWN_LOG, SCHEMA,
     SEGMENTS,
 };
 use super::tiles::{PublishedTiles, StoredTiles};
 use super::{StartError, StoreError, meta};
+use crate::chain::chain;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;

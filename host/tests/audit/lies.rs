@@ -111,9 +111,7 @@ fn two_statements_of_one_party_convict_it() {
 
     // A client that posts twice.
     let mut stage = crate::scene::stage(25, Mode::Direct);
-    let session = stage.open();
-    let sent: Vec<_> = stage.scene.net.ids().map(|client| stage.scene.send(&session, client, 0)).collect();
-    sent.iter().for_each(|sent| stage.post(sent));
+    let (session, sent) = stage.posted();
     let again = stage.scene.send(&session, ClientId(4), 1);
     stage.append(&Leaf::Post(again.post.signed().clone()), None).unwrap_err();
     stage.close(&session);
@@ -127,9 +125,7 @@ fn two_statements_of_one_party_convict_it() {
 #[test]
 fn a_bulletin_that_closes_over_another_set_is_named() {
     let mut stage = stage(26, Mode::Direct);
-    let session = stage.open();
-    let sent: Vec<_> = stage.scene.net.ids().map(|client| stage.scene.send(&session, client, 0)).collect();
-    sent.iter().for_each(|sent| stage.post(sent));
+    let (session, sent) = stage.posted();
     stage.counts(&posts_end(stage.session(&session)), None);
     for server in 0..4 {
         stage.counts(&stage.scene.checked(&session, server, BTreeMap::new()), None);

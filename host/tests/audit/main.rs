@@ -119,9 +119,7 @@ fn deleted_bodies_end_the_audit_where_they_were_needed() {
 #[test]
 fn a_round_under_way_is_not_audited_in_full_and_nobody_is_named() {
     let mut stage = stage(6, Mode::Direct);
-    let session = stage.open();
-    let sent: Vec<_> = stage.scene.net.ids().map(|client| stage.scene.send(&session, client, 0)).collect();
-    sent.iter().for_each(|sent| stage.post(sent));
+    stage.posted();
     let copy = Copy::new(stage, None);
     let audit = copy.audit(&copy.mirror(), FIRST);
     assert_eq!(odd(&audit), [(Outcome::Missing, "round_open")]);

@@ -182,6 +182,11 @@ impl Session {
         &self.phase
     }
 
+    /// Whether it was called off: nothing more comes of it.
+    pub const fn is_called_off(&self) -> bool {
+        matches!(self.phase, Phase::Aborted(_))
+    }
+
     /// The settled set, if it is closed.
     pub const fn closed(&self) -> Option<&Closed> {
         match &self.phase {

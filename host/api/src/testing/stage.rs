@@ -99,12 +99,18 @@ impl Stage {
         self.counts(&Leaf::Post(sent.post.signed().clone()), Some(body));
     }
 
-    /// A round in which every client has posted, every server has checked, and the set is settled.
-    pub fn closed(&mut self) -> (SessionId, Vec<Sent>) {
+    /// A round in which every client has posted, and nothing more.
+    pub fn posted(&mut self) -> (SessionId, Vec<Sent>) {
         let session = self.open();
         let sent: Vec<Sent> =
             self.scene.net.ids().map(|client| self.scene.send(&session, client, 0)).collect();
         sent.iter().for_each(|sent| self.post(sent));
+        (session, sent)
+    }
+
+    /// A round in which every client has posted, every server has checked, and the set is settled.
+    pub fn closed(&mut self) -> (SessionId, Vec<Sent>) {
+        let (session, sent) = self.posted();
         self.close(&session);
         (session, sent)
     }

@@ -4,7 +4,8 @@ mod audit;
 mod list;
 
 use super::Exit;
-use super::terminal::{self, escape};
+use super::outcome::{Failure, Outcome, finish};
+use super::terminal::escape;
 use crate::anchor;
 use crate::round::library::Library;
 use crate::round::mirror::Mirror;
@@ -95,35 +96,8 @@ pub fn execute(command: &Command, simd: Simd) -> Exit {
         Command::List(args) => list::list(args, simd),
         Command::Inspect(args) => list::inspect(args, simd),
     };
-    let (text, exit) = match outcome {
-        Ok(outcome) => outcome,
-        Err(Failure { exit, error }) => {
-            terminal::print_error(&format!("{error:#}"));
-            return exit;
-        }
-    };
-    match terminal::print_stdout(&text) {
-        Ok(()) => exit,
-        Err(error) => {
-            terminal::print_error(&format!("cannot write to stdout: {error}"));
-            Exit::Failed
-        }
-    }
+    finish(outcome, "")
 }
-
-struct Failure {
-    exit: Exit,
-    error: anyhow::Error,
-}
-
-/// What a command says is there is not: the command has to change.
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self { exit: Exit::Usage, error }
-    }
-}
-
-type Outcome = Result<(String, Exit), Failure>;
 
 /// A copy of a log, opened.
 struct Opened {
