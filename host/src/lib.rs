@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod local;
+pub mod net;
 pub mod release;
 pub mod role;
 pub mod round;
