@@ -262,7 +262,12 @@ mod tests {
             assert_eq!(path.to_string(), text);
             assert_eq!(text.parse(), Ok(path), "{text}");
             // Every other spelling of it names nothing.
-            for other in [format!("{text}/"), format!("/{text}"), text.replace("/v1", "/v2"), text.replacen('/', "", 1)] {
+            for other in [
+                format!("{text}/"),
+                format!("/{text}"),
+                text.replace("/v1", "/v2"),
+                text.replacen('/', "", 1),
+            ] {
                 assert!(other == text || other.parse::<Path>().is_err(), "{other}");
             }
         }
@@ -301,7 +306,18 @@ mod tests {
         assert_eq!(query(None, keys), Ok([None, None]));
         assert_eq!(query(Some(""), keys), Ok([None, None]));
         assert_eq!(query(Some("ms=30&size=0"), keys), Ok([Some(0), Some(30)]));
-        for bad in ["ms", "ms=", "ms=1&ms=1", "ms=1&", "&ms=1", "ms=01", "ms=-1", "other=1", "ms=1&other=2", "ms=%31"] {
+        for bad in [
+            "ms",
+            "ms=",
+            "ms=1&ms=1",
+            "ms=1&",
+            "&ms=1",
+            "ms=01",
+            "ms=-1",
+            "other=1",
+            "ms=1&other=2",
+            "ms=%31",
+        ] {
             assert_eq!(query(Some(bad), keys), Err(PathError::Query), "{bad}");
         }
     }

@@ -126,16 +126,20 @@ impl Code {
             Self::LengthRequired => {
                 ("length_required", StatusCode::LENGTH_REQUIRED, "The body's length must be stated")
             }
-            Self::MethodNotAllowed => {
-                ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "The resource does not take this method")
-            }
+            Self::MethodNotAllowed => (
+                "method_not_allowed",
+                StatusCode::METHOD_NOT_ALLOWED,
+                "The resource does not take this method",
+            ),
             Self::NotFound => ("not_found", StatusCode::NOT_FOUND, "There is no such resource"),
             Self::Quota => ("quota", StatusCode::TOO_MANY_REQUESTS, "Too much for now"),
             Self::Range => {
                 ("range", StatusCode::RANGE_NOT_SATISFIABLE, "No part of the resource lies in the range")
             }
             Self::Shed => ("shed", StatusCode::SERVICE_UNAVAILABLE, "Too much is going on"),
-            Self::ShuttingDown => ("shutting_down", StatusCode::SERVICE_UNAVAILABLE, "The daemon is going down"),
+            Self::ShuttingDown => {
+                ("shutting_down", StatusCode::SERVICE_UNAVAILABLE, "The daemon is going down")
+            }
             Self::UnsupportedMediaType => (
                 "unsupported_media_type",
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -260,7 +264,9 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Code::ALL.len());
-        assert!(Code::ALL.iter().all(|code| code.status().is_client_error() || code.status().is_server_error()));
+        assert!(
+            Code::ALL.iter().all(|code| code.status().is_client_error() || code.status().is_server_error())
+        );
     }
 
     #[derive(Debug, thiserror::Error)]
@@ -282,7 +288,10 @@ mod tests {
         assert_eq!((problem.code(), problem.status()), ("query", StatusCode::BAD_REQUEST));
         assert_eq!(problem.detail(), Some(PathError::Query.to_string().as_str()));
         let bug = Problem::of(&Broken, StatusCode::BAD_REQUEST);
-        assert_eq!((bug.code(), bug.status(), bug.detail()), ("internal", StatusCode::INTERNAL_SERVER_ERROR, None));
+        assert_eq!(
+            (bug.code(), bug.status(), bug.detail()),
+            ("internal", StatusCode::INTERNAL_SERVER_ERROR, None)
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::answer::Answer;
 use super::budget::ByteBudget;
 use super::limits::NetLimits;
-use super::metrics::Registry;
+use super::metrics::{BUILD_INFO, Registry};
 use super::router::{Call, Handler, Resource, Rule};
 use super::serve::{Access, Plane, Server, bind};
 use http::StatusCode;
@@ -140,38 +140,47 @@ pub struct AdminState {
 
 /// Resources of the plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
+pub enum AdminRoute {
+    /// What runs.
     Build,
+    /// Whether the event loop turns.
     Livez,
+    /// All numbers.
     Metrics,
+    /// Whether the daemon can do its work.
     Readyz,
 }
 
 impl Handler for AdminState {
-    type Route = Route;
+    type Route = AdminRoute;
 
-    fn resource(&self, path: &str, query: Option<&str>) -> Result<Resource<Route>, Problem> {
+    fn resource(&self, path: &str, query: Option<&str>) -> Result<Resource<AdminRoute>, Problem> {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         let route = match *segments.as_slice() {
-            ["build"] => Route::Build,
-            ["livez"] => Route::Livez,
-            ["metrics"] => Route::Metrics,
-            ["readyz"] => Route::Readyz,
+            ["build"] => AdminRoute::Build,
+            ["livez"] => AdminRoute::Livez,
+            ["metrics"] => AdminRoute::Metrics,
+            ["readyz"] => AdminRoute::Readyz,
             _ => return Err(Code::NotFound.into()),
         };
-        panetiere_api::path::query(query, []).map_err(|error| Problem::of(&error, StatusCode::BAD_REQUEST))?;
+        panetiere_api::path::query(query, [])
+            .map_err(|error| Problem::of(&error, StatusCode::BAD_REQUEST))?;
         Ok(Resource { route, rules: vec![Rule::GET] })
     }
 
-    async fn handle(&self, call: Call<Route>) -> Result<Answer, Problem> {
+    async fn handle(&self, call: Call<AdminRoute>) -> Result<Answer, Problem> {
         Ok(match call.route {
-            Route::Build => Answer::json(StatusCode::OK, &self.build),
-            Route::Livez if self.heartbeat.is_alive() => Answer::bytes(StatusCode::OK, MediaType::Text, "alive\n"),
-            Route::Livez => {
-                Answer::bytes(StatusCode::SERVICE_UNAVAILABLE, MediaType::Text, "the event loop does not turn\n")
+            AdminRoute::Build => Answer::json(StatusCode::OK, &self.build),
+            AdminRoute::Livez if self.heartbeat.is_alive() => {
+                Answer::bytes(StatusCode::OK, MediaType::Text, "alive\n")
             }
-            Route::Metrics => Answer::bytes(StatusCode::OK, MediaType::Prometheus, self.registry.text()),
-            Route::Readyz => {
+            AdminRoute::Livez => Answer::bytes(
+                StatusCode::SERVICE_UNAVAILABLE,
+                MediaType::Text,
+                "the event loop does not turn\n",
+            ),
+            AdminRoute::Metrics => Answer::bytes(StatusCode::OK, MediaType::Prometheus, self.registry.text()),
+            AdminRoute::Readyz => {
                 let report = self.readiness.report();
                 let ok = report.iter().all(|check| check.ok);
                 let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -198,6 +207,8 @@ impl Admin {
         if !address.ip().is_loopback() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the admin plane is for loopback alone"));
         }
+        let Build { version, simd, .. } = state.build;
+        ::metrics::gauge!(BUILD_INFO, "version" => version, "simd" => simd).set(1.0);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let stop = CancellationToken::new();
         let entered = runtime.enter();

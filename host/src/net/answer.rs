@@ -1,7 +1,9 @@
 //! Answers: small documents, bytes in memory, streams, and parts of what does not change.
 
 use bytes::Bytes;
-use http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE, RETRY_AFTER};
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, RANGE, RETRY_AFTER,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -113,7 +115,8 @@ fn range(request: &HeaderMap, len: u64) -> Result<Option<Range<u64>>, Problem> {
     let Some((first, last)) = text.strip_prefix("bytes=").and_then(|spec| spec.split_once('-')) else {
         return Ok(None);
     };
-    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
+    let number =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
     let range = match (number(first), number(last)) {
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(len),
         (Some(first), None) if last.is_empty() => first..len,

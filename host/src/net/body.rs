@@ -190,7 +190,8 @@ impl BodyReader {
         Ok(Some(Chunk { bytes, _held: held }))
     }
 
-    /// The whole body. Its length is taken from the budget before the first byte is read.
+    /// The whole body. Its length is taken from the budget before the first byte is read, and held however slowly it
+    /// comes: for bodies of kilobytes. Those of megabytes go to disk chunk by chunk.
     ///
     /// # Errors
     /// As [`chunk`](Self::chunk).

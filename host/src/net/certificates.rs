@@ -95,7 +95,8 @@ pub fn self_signed(names: &[&str], kind: KeyKind, validity: Validity) -> Result<
 fn pem(label: &str, der: &[u8]) -> Zeroizing<String> {
     let text = Zeroizing::new(STANDARD.encode(der));
     // All of it is reserved at once: a string that grows leaves copies behind.
-    let mut out = Zeroizing::new(String::with_capacity(text.len() + text.len() / PEM_LINE + 2 * label.len() + 40));
+    let mut out =
+        Zeroizing::new(String::with_capacity(text.len() + text.len() / PEM_LINE + 2 * label.len() + 40));
     out.extend(["-----BEGIN ", label, "-----\n"]);
     let mut rest = text.as_str();
     while !rest.is_empty() {

@@ -46,11 +46,13 @@ pub(super) enum Ends {
     Evicted,
     /// No TLS came of it.
     Handshake,
+    /// No request came in time.
+    Idle,
     /// As both sides wanted.
     Over,
     /// Its party is in the table no more.
     Revoked,
-    /// The client broke HTTP, went away, or let us wait too long.
+    /// The client broke HTTP, went away, or did not read.
     Broken,
 }
 
@@ -62,6 +64,7 @@ impl Ends {
             // Counted where it was decided.
             Self::Evicted | Self::Over => None,
             Self::Handshake => Some("handshake"),
+            Self::Idle => Some("idle"),
             Self::Revoked => Some("revoked"),
             Self::Broken => Some("broken"),
         }
@@ -93,7 +96,13 @@ pub(super) async fn serve_connection<H: Handler>(
         return serve_stream(stream, peer).await;
     };
     let accepting = TlsAcceptor::from(tls.config()).accept(stream);
-    let stream = match timeout(shared.plane.limits.handshake, accepting).await {
+    let accepted = tokio::select! {
+        biased;
+        // Whoever has not even said hello is not waited for.
+        () = shared.draining.cancelled() => return Ends::Over,
+        accepted = timeout(shared.plane.limits.handshake, accepting) => accepted,
+    };
+    let stream = match accepted {
         Ok(Ok(stream)) => stream,
         Ok(Err(_)) => {
             metrics::handshake("failed");
@@ -121,7 +130,8 @@ where
         let peer = Arc::clone(&peer);
         move |request| {
             let peer = Arc::clone(&peer);
-            async move { Ok::<_, Infallible>(answer(peer, request).await) }
+            // Boxed: the connection is moved when it is taken apart at its end.
+            Box::pin(async move { Ok::<_, Infallible>(answer(peer, request).await) })
         }
     });
     let mut http = http1::Builder::new()
@@ -152,7 +162,11 @@ where
     // In whatever state HTTP ended, TLS says so, and what is still coming is thrown away for a while: a socket that is
     // closed over unread bytes resets the connection, and the answer is lost on its way.
     let _ = timeout(limits.linger, close(stream, unread)).await;
-    if outcome.is_ok() { Ends::Over } else { Ends::Broken }
+    match outcome {
+        Ok(()) => Ends::Over,
+        Err(error) if error.is_timeout() => Ends::Idle,
+        Err(_) => Ends::Broken,
+    }
 }
 
 async fn close<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, unread: bool) -> io::Result<()> {
@@ -274,13 +288,12 @@ async fn run<H: Handler>(
         gauge.increment(1.0);
     }
     let mut handling = pin!(plane.handler.handle(call));
-    let outcome = std::future::poll_fn(|cx| {
-        match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
+    let outcome =
+        std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(cx))) {
             Ok(poll) => poll,
             Err(_) => Poll::Ready(Err(Code::Internal.into())),
-        }
-    })
-    .await;
+        })
+        .await;
     drop(place);
     if uploading {
         gauge.decrement(1.0);

@@ -3,7 +3,9 @@
 //! Written here and not by an exporter crate: ours keeps no time windows, no quantiles and no server, and so needs none
 //! of what those need. A family has at most [`MAX_SERIES`] series, whatever labels the code makes up.
 
-use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Label, Metadata, Recorder, SharedString, Unit};
+use metrics::{
+    Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Label, Metadata, Recorder, SharedString, Unit,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +42,12 @@ pub const BUILD_INFO: &str = "panetiere_build_info";
 const SECONDS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
 /// Upper bounds of the buckets of sizes, in bytes.
 const BYTES: [f64; 12] = [1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6, 64e6];
+
+/// Tells when a certificate expires: whose, by a constant; when, in seconds since 1970; and what time it is.
+pub fn certificate(which: &'static str, not_after: u64, now: u64) {
+    let left = i32::try_from(i128::from(not_after) - i128::from(now)).unwrap_or(i32::MAX);
+    metrics::gauge!(CERT_EXPIRY_SECONDS, "which" => which).set(f64::from(left));
+}
 
 pub(super) fn answered(plane: &'static str, status: http::StatusCode) {
     metrics::counter!(HTTP_REQUESTS, "plane" => plane, "status" => status.as_str().to_owned()).increment(1);
@@ -122,7 +130,10 @@ impl Registry {
             for (labels, series) in &family.series {
                 match series {
                     Series::Counter(value) => {
-                        line(&mut out, format_args!("{name}{} {}", braces(labels), value.load(Ordering::Relaxed)));
+                        line(
+                            &mut out,
+                            format_args!("{name}{} {}", braces(labels), value.load(Ordering::Relaxed)),
+                        );
                     }
                     Series::Gauge(value) => {
                         let value = f64::from_bits(value.load(Ordering::Relaxed));
@@ -150,7 +161,8 @@ impl Registry {
         let mut families = self.lock();
         let family = families.entry(key.name().to_owned()).or_insert_with(|| Family::new(kind));
         let labels = labels(key.labels());
-        if family.kind != kind || (!family.series.contains_key(&labels) && family.series.len() >= MAX_SERIES) {
+        if family.kind != kind || (!family.series.contains_key(&labels) && family.series.len() >= MAX_SERIES)
+        {
             return None;
         }
         take(family.series.entry(labels).or_insert_with(|| match kind {

@@ -179,7 +179,10 @@ mod tests {
     fn the_table_tells_who_and_why_not() {
         let known = vec![principal("a", 1, None), principal("b", 2, Some(50)), principal("c", 3, None)];
         let principals = Principals::new(known, vec![SpkiDigest([3; 32])]).unwrap();
-        let facts = |key| Facts { spki: SpkiDigest([key; 32]), validity: Validity { not_before: 10, not_after: 100 } };
+        let facts = |key| Facts {
+            spki: SpkiDigest([key; 32]),
+            validity: Validity { not_before: 10, not_after: 100 },
+        };
         let ask = |key, now| principals.authenticate(Some(&facts(key)), now).map(|p| p.name.to_string());
         assert_eq!(ask(1, 10), Ok("a".to_owned()));
         assert_eq!(ask(1, 100), Ok("a".to_owned()));

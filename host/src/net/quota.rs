@@ -94,7 +94,11 @@ impl Quotas {
     /// # Errors
     /// `Exceeded` with the time to wait, `Full` when the table is.
     pub fn charge(&self, principal: &[u8; 32], bytes: u64) -> Result<(), QuotaError> {
-        let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.charge_at(principal, bytes, self.start.elapsed())
+    }
+
+    fn charge_at(&self, principal: &[u8; 32], bytes: u64, now: Duration) -> Result<(), QuotaError> {
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         if !spent.contains_key(principal) && spent.len() >= self.max_principals {
             // Whoever has used up nothing is as one never seen.
@@ -115,45 +119,39 @@ impl Quotas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::advance;
 
-    const RATES: (Rate, Rate) = (Rate { per_s: 4, burst: 2 }, Rate { per_s: 1000, burst: 5000 });
+    const REQUESTS: Rate = Rate { per_s: 4, burst: 2 };
+    const BYTES: Rate = Rate { per_s: 1000, burst: 5000 };
 
-    #[tokio::test(start_paused = true)]
-    async fn a_burst_then_the_rate_and_bytes_for_themselves() {
-        let quotas = Quotas::new(RATES.0, RATES.1, 10);
-        let (a, b) = ([1; 32], [2; 32]);
-        assert_eq!(quotas.charge(&a, 0), Ok(()));
-        assert_eq!(quotas.charge(&a, 0), Ok(()));
-        let wait = Duration::from_millis(250);
-        assert_eq!(quotas.charge(&a, 0), Err(QuotaError::Exceeded { retry_after: wait }));
+    #[test]
+    fn a_burst_then_the_rate_and_bytes_for_themselves() {
+        let quotas = Quotas::new(REQUESTS, BYTES, 10);
+        let charge = |who: u8, bytes, ms| quotas.charge_at(&[who; 32], bytes, Duration::from_millis(ms));
+        let wait = |ms| Err(QuotaError::Exceeded { retry_after: Duration::from_millis(ms) });
+        assert_eq!((charge(1, 0, 0), charge(1, 0, 0)), (Ok(()), Ok(())));
+        assert_eq!(charge(1, 0, 0), wait(250));
         // Refusals cost nothing, and nobody else anything.
-        assert_eq!(quotas.charge(&b, 0), Ok(()));
-        advance(wait).await;
-        assert_eq!(quotas.charge(&a, 0), Ok(()));
-        assert!(quotas.charge(&a, 0).is_err());
-        advance(Duration::from_secs(60)).await;
-        assert_eq!(quotas.charge(&a, 5000), Ok(()));
-        let error = quotas.charge(&a, 500);
-        assert_eq!(error, Err(QuotaError::Exceeded { retry_after: Duration::from_millis(500) }));
-        assert!(quotas.charge(&a, 0).is_ok(), "an excess of bytes has cost a request");
+        assert_eq!(charge(2, 0, 0), Ok(()));
+        assert_eq!(charge(1, 0, 249), wait(1));
+        assert_eq!((charge(1, 0, 250), charge(1, 0, 250)), (Ok(()), wait(250)));
+        assert_eq!(charge(1, 5000, 60_000), Ok(()));
+        assert_eq!(charge(1, 500, 60_000), wait(500));
+        assert_eq!(charge(1, 0, 60_000), Ok(()), "an excess of bytes has cost a request");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_table_is_bounded_and_forgets_who_owes_nothing() {
-        let quotas = Quotas::new(RATES.0, RATES.1, 2);
-        assert!(quotas.charge(&[1; 32], 0).is_ok() && quotas.charge(&[2; 32], 0).is_ok());
-        assert_eq!(quotas.charge(&[3; 32], 0), Err(QuotaError::Full));
-        advance(Duration::from_secs(1)).await;
-        assert_eq!(quotas.charge(&[3; 32], 0), Ok(()));
+    #[test]
+    fn the_table_is_bounded_and_forgets_who_owes_nothing() {
+        let quotas = Quotas::new(REQUESTS, BYTES, 2);
+        let charge = |who: u8, ms| quotas.charge_at(&[who; 32], 0, Duration::from_millis(ms));
+        assert_eq!((charge(1, 0), charge(2, 0), charge(3, 0)), (Ok(()), Ok(()), Err(QuotaError::Full)));
+        assert_eq!(charge(3, 1000), Ok(()));
         assert_eq!(quotas.spent.lock().unwrap().len(), 1);
     }
 
     #[test]
     fn the_wait_is_told_in_whole_seconds_rounded_up() {
-        let told = |ms| {
-            Problem::from(QuotaError::Exceeded { retry_after: Duration::from_millis(ms) }).retry_after()
-        };
+        let told =
+            |ms| Problem::from(QuotaError::Exceeded { retry_after: Duration::from_millis(ms) }).retry_after();
         assert_eq!((told(1), told(1000), told(1001)), (Some(1), Some(1), Some(2)));
     }
 }

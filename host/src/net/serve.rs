@@ -102,7 +102,10 @@ impl Server {
     pub fn start<H: Handler>(listener: TcpListener, plane: Plane<H>) -> io::Result<Self> {
         let address = listener.local_addr()?;
         if plane.tls.is_none() && !address.ip().is_loopback() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a plane without TLS that is not loopback"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a plane without TLS that is not loopback",
+            ));
         }
         let NetLimits { uploads, upload_queue, shed_wait, retry_after_s, drain, .. } = plane.limits;
         let (name, slots) = (plane.name, Arc::new(Slots::new(plane.limits.connections)));
@@ -181,7 +184,12 @@ async fn accept<H: Handler>(
     }
 }
 
-async fn connection<H: Handler>(stream: TcpStream, slot: Slot, shared: Arc<Shared<H>>, cut: CancellationToken) {
+async fn connection<H: Handler>(
+    stream: TcpStream,
+    slot: Slot,
+    shared: Arc<Shared<H>>,
+    cut: CancellationToken,
+) {
     let name = shared.plane.name;
     ::metrics::gauge!(metrics::CONNECTIONS, "plane" => name).increment(1.0);
     let slot = Arc::new(slot);

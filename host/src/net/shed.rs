@@ -44,7 +44,7 @@ impl Gate {
         Self { places, waiting: AtomicUsize::new(0), queue, wait, retry_after_s }
     }
 
-    /// Places that are taken, by a gate of `places`.
+    /// Places that are free.
     pub fn free(&self) -> usize {
         self.places.available_permits()
     }
@@ -81,9 +81,9 @@ impl Drop for Counted<'_> {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn beyond_places_and_queue_is_shed_at_once_and_the_queue_after_its_wait() {
-        let gate = Arc::new(Gate::new(1, 1, Duration::from_secs(2), 7));
+        let gate = Arc::new(Gate::new(1, 1, Duration::from_millis(50), 7));
         let place = gate.enter().await.unwrap();
         let queued = tokio::spawn({
             let gate = Arc::clone(&gate);

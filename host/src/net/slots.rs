@@ -148,7 +148,7 @@ impl Drop for Busy {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_oldest_idle_goes_and_the_busy_stay() {
         let slots = Arc::new(Slots::new(2));
         let first = Arc::new(slots.admit().await.0.unwrap());

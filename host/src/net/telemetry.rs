@@ -21,7 +21,12 @@ macro_rules! log_safe {
 
 // Numbers are counts and sizes; text is a constant of the program. No `String`: nobody knows what is in one.
 log_safe!(bool, u8, u16, u32, u64, usize, i32, i64, f64, &'static str);
-log_safe!(panetiere::ids::ServerId, panetiere::ids::NodeId, panetiere::ids::AggregatorId, panetiere::ids::EpochId);
+log_safe!(
+    panetiere::ids::ServerId,
+    panetiere::ids::NodeId,
+    panetiere::ids::AggregatorId,
+    panetiere::ids::EpochId
+);
 log_safe!(panetiere::ids::SessionId, panetiere::ids::SetDigest, panetiere_api::leaf::RoundId);
 log_safe!(panetiere_api::problem::Code, panetiere_api::tls::SpkiDigest);
 

@@ -150,7 +150,8 @@ impl Body for Outgoing {
                 Bytes::copy_from_slice(filled)
             }
         };
-        self.sent.fetch_add(u64::try_from(chunk.len()).expect("usize has at most 64 bits"), Ordering::Relaxed);
+        self.sent
+            .fetch_add(u64::try_from(chunk.len()).expect("usize has at most 64 bits"), Ordering::Relaxed);
         Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 

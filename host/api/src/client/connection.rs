@@ -62,7 +62,10 @@ impl Pool {
             }
         }
         timeout(self.connect_timeout, self.connect()).await.unwrap_or_else(|_| {
-            Err(ClientError::Connect(io::Error::new(io::ErrorKind::TimedOut, "the server did not complete the handshake")))
+            Err(ClientError::Connect(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the server did not complete the handshake",
+            )))
         })
     }
 

@@ -132,7 +132,8 @@ impl Client {
         let sent = Arc::new(AtomicU64::new(0));
         let request = self.request(ask, got.body.len(), &sent).await?;
         let response = self.response(connection.sender.send_request(request), &sent).await?;
-        let whole = ask.upload.as_ref().is_none_or(|(_, upload)| sent.load(Ordering::Relaxed) == upload.len());
+        let whole =
+            ask.upload.as_ref().is_none_or(|(_, upload)| sent.load(Ordering::Relaxed) == upload.len());
         let (head, body) = response.into_parts();
         if !head.status.is_success() {
             let refused = self.refusal(head.status, &head.headers, body).await;

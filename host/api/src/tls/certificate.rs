@@ -19,7 +19,7 @@ pub enum CertificateError {
     #[error("a key's digest is written as 64 lower-case hex digits")]
     Digest,
     /// The private key is of a kind that TLS does not use.
-    #[error("the private key is neither P-256 nor Ed25519, or cannot be read")]
+    #[error("the private key cannot be read, or is of a kind that TLS does not use")]
     Key,
     /// The key is not the certificate's.
     #[error("the private key does not belong to the certificate")]

@@ -13,8 +13,11 @@ use std::sync::Arc;
 
 /// The cryptography of every connection: TLS 1.3 suites alone; X25519MLKEM768, then X25519, then P-256.
 pub fn provider() -> Arc<CryptoProvider> {
-    let kx_groups =
-        vec![aws_lc_rs::kx_group::X25519MLKEM768, aws_lc_rs::kx_group::X25519, aws_lc_rs::kx_group::SECP256R1];
+    let kx_groups = vec![
+        aws_lc_rs::kx_group::X25519MLKEM768,
+        aws_lc_rs::kx_group::X25519,
+        aws_lc_rs::kx_group::SECP256R1,
+    ];
     let cipher_suites = vec![
         aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
         aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
@@ -34,7 +37,8 @@ pub fn identity(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Arc<CertifiedK
         .map_err(|_| CertificateError::Pem { what: "certificate" })?;
     let leaf = chain.first().ok_or(CertificateError::Pem { what: "certificate" })?;
     Facts::of(leaf)?;
-    let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| CertificateError::Pem { what: "private key" })?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| CertificateError::Pem { what: "private key" })?;
     let key = aws_lc_rs::sign::any_supported_type(&key).map_err(|_| CertificateError::Key)?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|_| CertificateError::Mismatch)?;
