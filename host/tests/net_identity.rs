@@ -1,5 +1,7 @@
 //! Who is who: pins, client certificates, their end, and how they are replaced while connections are open.
 
+#![allow(clippy::unwrap_used, reason = "a test's own functions")]
+
 mod net_support;
 
 use http::StatusCode;

@@ -1,5 +1,7 @@
 //! Too many connections, too many bodies, and going down while there is work.
 
+#![allow(clippy::unwrap_used, reason = "a test's own functions")]
+
 mod net_support;
 
 use http::StatusCode;

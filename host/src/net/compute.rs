@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn jobs_run_beside_the_loop_and_beyond_the_queue_are_shed() {
         let compute = Compute::new(1, 1).unwrap();
-        assert_eq!(compute.run("test", || rayon::current_num_threads()).await.unwrap(), 1);
+        assert_eq!(compute.run("test", rayon::current_num_threads).await.unwrap(), 1);
         let (release, blocked) = mpsc::channel::<()>();
         let spawn = |job: Box<dyn FnOnce() + Send>| {
             let compute = compute.clone();

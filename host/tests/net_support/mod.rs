@@ -1,6 +1,7 @@
 //! A plane on loopback that serves a few resources, and ways to talk to it: our client, and bytes over TLS.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test's own functions")]
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
@@ -209,10 +210,10 @@ pub struct Scene {
 pub fn quick() -> NetLimits {
     NetLimits {
         connections: 32,
-        handshake: Duration::from_millis(400),
-        idle: Duration::from_millis(400),
+        handshake: Duration::from_millis(1500),
+        idle: Duration::from_millis(1500),
         floor_bytes_per_s: 64 << 10,
-        floor_grace: Duration::from_millis(400),
+        floor_grace: Duration::from_secs(1),
         shed_wait: Duration::from_millis(100),
         linger: Duration::from_millis(300),
         drain: Duration::from_secs(10),
