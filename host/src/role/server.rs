@@ -59,7 +59,7 @@ pub enum Order {
         /// The round.
         round: RoundId,
         /// The leaf.
-        leaf: Leaf,
+        leaf: Box<Leaf>,
         /// The whole signed sum.
         body: Option<Vec<u8>>,
     },
@@ -131,6 +131,15 @@ pub enum NotReleased {
     /// The server cannot go on at all.
     #[error(transparent)]
     Server(#[from] ServerError),
+}
+
+/// What became of a round whose sum was to be released.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The round.
+    pub round: RoundId,
+    /// The sum to publish, or why there is none.
+    pub outcome: Result<Order, NotReleased>,
 }
 
 /// One round under way.
@@ -419,7 +428,7 @@ impl Server {
                 }
             }
         };
-        let leaf = Leaf::parse(&bytes).expect("a server's own statement");
+        let leaf = Box::new(Leaf::parse(&bytes).expect("a server's own statement"));
         Ok(Order::Publish { round, leaf, body: None })
     }
 
@@ -428,10 +437,7 @@ impl Server {
     ///
     /// # Errors
     /// If the server cannot go on.
-    pub fn release(
-        &mut self,
-        note: &Note,
-    ) -> Result<Vec<(RoundId, Result<Order, NotReleased>)>, ServerError> {
+    pub fn release(&mut self, note: &Note) -> Result<Vec<Outcome>, ServerError> {
         let closed: Vec<RoundId> = self
             .work
             .keys()
@@ -449,7 +455,7 @@ impl Server {
         for round in closed {
             match self.release_one(round, note) {
                 Err(NotReleased::Server(error)) => return Err(error),
-                outcome => outcomes.push((round, outcome)),
+                outcome => outcomes.push(Outcome { round, outcome }),
             }
         }
         Ok(outcomes)
@@ -499,7 +505,8 @@ impl Server {
             Err(ServerRoundError::Answers(error)) => return Err(ServerError::Answers(error).into()),
             sum => sum?,
         };
-        let (leaf, body) = (Leaf::ServerSum(sum.signed().clone()), Some(sum.to_bytes(session.params())));
+        let leaf = Box::new(Leaf::ServerSum(sum.signed().clone()));
+        let body = Some(sum.to_bytes(session.params()));
         Ok(Order::Publish { round, leaf, body })
     }
 
