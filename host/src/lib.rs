@@ -4,6 +4,7 @@ pub mod anchor;
 mod chain;
 pub mod cli;
 pub mod local;
+pub mod net;
 pub mod release;
 pub mod role;
 pub mod round;
