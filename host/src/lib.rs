@@ -3,6 +3,7 @@
 pub mod anchor;
 mod chain;
 pub mod cli;
+pub mod config;
 pub mod local;
 pub mod net;
 pub mod release;

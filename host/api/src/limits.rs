@@ -1,7 +1,11 @@
 //! How long bodies are, exactly, and how long a peer may take.
 
-use panetiere::bulletin::{Answer, Mode};
+use panetiere::bulletin::{
+    Answer, ClientBulletinEntry, GroupSum, LaneItem, Mode, PostHead, PostStatement, RsClientBulletinEntry,
+};
+use panetiere::ids::NodeId;
 use panetiere::protocol::{ProtocolParams, lane_wire_sizes};
+use panetiere::sig::Signature;
 
 /// Bytes of a request's head at most: line and headers.
 pub const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -24,34 +28,45 @@ pub const MAX_WAIT_MS: u64 = 30_000;
 /// Bytes above which the client asks before it sends (`Expect: 100-continue`).
 pub const EXPECT_ABOVE_BYTES: u64 = 64 << 10;
 
+/// Entries of the log in one answer at most.
+pub const MAX_LEAVES: u64 = 4096;
+/// Bytes of the largest evidence: two posts of the largest parameters.
+pub const MAX_EVIDENCE_BYTES: u64 = 64 << 20;
+
 /// Exact lengths of the bodies of one epoch's rounds, in bytes. An equality, not a bound: every body has one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RoundLimits {
     /// A client's answer to a complaint.
     pub answer: u64,
-    /// A client's post, ciphertext included unless it travels through lanes.
+    /// A client's post on the bulletin: whole, its head alone with aggregators, the two roots with lanes.
     pub post: u64,
-    /// All envelopes of one client.
+    /// A client's post at an aggregator; `None` unless there are aggregators.
+    pub aggregated_post: Option<u64>,
+    /// A client's signed statement and all its envelopes.
     pub openings: u64,
-    /// All lane items of one client; `None` unless there are lanes.
-    pub lane_items: Option<u64>,
+}
+
+fn bytes(len: usize) -> u64 {
+    u64::try_from(len).expect("usize has at most 64 bits")
 }
 
 impl From<&ProtocolParams> for RoundLimits {
     fn from(params: &ProtocolParams) -> Self {
-        let bytes = |len: usize| u64::try_from(len).expect("usize has at most 64 bits");
         // What a client sends has one size, however many clients there are.
         let sizes = params.wire_sizes(params.max_clients());
-        let lanes = params.lanes().filter(|_| params.mode() == Mode::Erasure);
-        let items = lanes.map(|shape| {
-            lane_wire_sizes(params.set(), params.dimensions(), shape, params.max_clients()).items
-        });
+        let statement = PostStatement::len(params.mode()) + Signature::LEN;
+        let (post, aggregated) = match params.mode() {
+            Mode::Aggregated => (PostHead::packed_len(params), Some(ClientBulletinEntry::packed_len(params))),
+            Mode::Erasure => (RsClientBulletinEntry::packed_len(params.set()), None),
+            // Direct; another mode would need its own body.
+            _ => (ClientBulletinEntry::packed_len(params), None),
+        };
         Self {
             answer: bytes(Answer::packed_len(params)),
-            post: bytes(sizes.post),
-            openings: bytes(sizes.envelopes),
-            lane_items: items.map(bytes),
+            post: bytes(post),
+            aggregated_post: aggregated.map(bytes),
+            openings: bytes(statement + sizes.envelopes),
         }
     }
 }
@@ -59,19 +74,23 @@ impl From<&ProtocolParams> for RoundLimits {
 impl RoundLimits {
     /// Length of a server's sum over `clients`.
     pub fn server_sum(params: &ProtocolParams, clients: u32) -> u64 {
-        u64::try_from(params.wire_sizes(clients).server_sum).expect("usize has at most 64 bits")
+        bytes(params.wire_sizes(clients).server_sum)
     }
 
     /// Length of a lane's sum over `clients`; `None` unless there are lanes.
     pub fn lane_sum(params: &ProtocolParams, clients: u32) -> Option<u64> {
         let shape = params.lanes()?;
         let sizes = lane_wire_sizes(params.set(), params.dimensions(), shape, clients);
-        Some(u64::try_from(sizes.lane_sum).expect("usize has at most 64 bits"))
+        Some(bytes(sizes.lane_sum))
+    }
+
+    /// Length of a client's item for a lane; `None` if there is no such lane.
+    pub fn lane_item(params: &ProtocolParams, lane: NodeId) -> Option<u64> {
+        LaneItem::packed_len(params, lane).map(bytes)
     }
 
     /// Length of the sum of a group of `members`.
     pub fn group_sum(params: &ProtocolParams, members: usize) -> u64 {
-        let len = panetiere::bulletin::GroupSum::packed_len(params, members);
-        u64::try_from(len).expect("usize has at most 64 bits")
+        bytes(GroupSum::packed_len(params, members))
     }
 }

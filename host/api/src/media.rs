@@ -14,12 +14,16 @@ pub enum MediaType {
     Bytes,
     /// A server's word on its envelopes.
     Checked,
+    /// What convicts a party.
+    Evidence,
     /// An aggregator's sum.
     GroupSum,
     /// Documents for people and tools.
     Json,
     /// A lane's sum.
     LaneSum,
+    /// Entries of the log: each its length (u16, big-endian), then its bytes, as in a C2SP entry bundle.
+    Leaves,
     /// The envelopes of one client, or of one server.
     Openings,
     /// A client's post with its ciphertext.
@@ -42,14 +46,16 @@ pub enum MediaType {
 
 impl MediaType {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Admission,
         Self::Answer,
         Self::Bytes,
         Self::Checked,
+        Self::Evidence,
         Self::GroupSum,
         Self::Json,
         Self::LaneSum,
+        Self::Leaves,
         Self::Openings,
         Self::Post,
         Self::Problem,
@@ -68,9 +74,11 @@ impl MediaType {
             Self::Answer => "application/vnd.panetiere.answer.v1",
             Self::Bytes => "application/octet-stream",
             Self::Checked => "application/vnd.panetiere.checked.v1",
+            Self::Evidence => "application/vnd.panetiere.evidence.v1",
             Self::GroupSum => "application/vnd.panetiere.group-sum.v1",
             Self::Json => "application/json",
             Self::LaneSum => "application/vnd.panetiere.lane-sum.v1",
+            Self::Leaves => "application/vnd.panetiere.leaves.v1",
             Self::Openings => "application/vnd.panetiere.openings.v1",
             Self::Post => "application/vnd.panetiere.post.v1",
             Self::Problem => "application/problem+json",

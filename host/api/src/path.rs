@@ -1,10 +1,11 @@
 //! Paths of the HTTP interface: one type, one text form each, one parser.
 //!
 //! ```text
-//! /v1/rounds  /v1/rounds/R  /v1/rounds/R/{announcement,canonical,openings,result,abort}
+//! /v1/rounds  /v1/rounds/R  /v1/rounds/R/{announcement,canonical,closing,evidence,openings,result,abort}
 //! /v1/rounds/R/{openings,posts,shares}/CLIENT  /v1/rounds/R/answers/SERVER/CLIENT
 //! /v1/rounds/R/{checked,sums}/SERVER  /v1/rounds/R/lane-sums/NODE  /v1/rounds/R/groups/AGGREGATOR
-//! /v1/admissions/CLIENT  /v1/blobs/blake3/HEX  /v1/wait  /log/checkpoint  /log/tile/…  /add-checkpoint
+//! /v1/admissions/CLIENT  /v1/blobs/blake3/HEX  /v1/wait  /v1/leaves  /v1/cosign  /v1/cosignatures/SIZE
+//! /log/checkpoint  /log/tile/…  /add-checkpoint
 //! ```
 //! Nothing is percent-decoded: no path of ours has a character that needs it, so there is one spelling of each.
 
@@ -100,10 +101,20 @@ pub enum Path {
     Canonical(RoundId),
     /// A server has checked its envelopes.
     Checked(RoundId, ServerId),
+    /// The checkpoint with a quorum of cosignatures that covers a round's close.
+    Closing(RoundId),
+    /// The checkpoint that is to be cosigned now, as a request to a witness (C2SP tlog-witness).
+    Cosign,
+    /// Cosignatures of the checkpoint of this size.
+    Cosignatures(u64),
+    /// What convicts a party of a round.
+    Evidence(RoundId),
     /// An aggregator's sum.
     GroupSum(RoundId, AggregatorId),
     /// A lane's sum.
     LaneSum(RoundId, NodeId),
+    /// A range of the log's entries.
+    Leaves,
     /// The log's latest signed checkpoint.
     LogCheckpoint,
     /// A tile or bundle of the log.
@@ -126,6 +137,11 @@ pub enum Path {
     Share(RoundId, ClientKeyId),
     /// The next checkpoint that is larger than a size.
     Wait,
+}
+
+/// A decimal number in its one spelling.
+fn number(text: &str) -> Result<u64, PathError> {
+    text.parse::<u64>().ok().filter(|number| number.to_string() == text).ok_or(PathError::Unknown)
 }
 
 fn id<T: FromStr>(text: &str) -> Result<T, PathError> {
@@ -152,6 +168,9 @@ impl FromStr for Path {
             ["log", "checkpoint"] => Self::LogCheckpoint,
             ["v1", "admissions", client] => Self::Admission(id(client)?),
             ["v1", "blobs", "blake3", digest] => Self::Blob(id(digest)?),
+            ["v1", "cosign"] => Self::Cosign,
+            ["v1", "cosignatures", size] => Self::Cosignatures(number(size)?),
+            ["v1", "leaves"] => Self::Leaves,
             ["v1", "rounds"] => Self::Rounds,
             ["v1", "rounds", round] => Self::Round(id(round)?),
             ["v1", "rounds", round, "abort"] => Self::Abort(id(round)?),
@@ -161,6 +180,8 @@ impl FromStr for Path {
             }
             ["v1", "rounds", round, "canonical"] => Self::Canonical(id(round)?),
             ["v1", "rounds", round, "checked", server] => Self::Checked(id(round)?, id(server)?),
+            ["v1", "rounds", round, "closing"] => Self::Closing(id(round)?),
+            ["v1", "rounds", round, "evidence"] => Self::Evidence(id(round)?),
             ["v1", "rounds", round, "groups", group] => Self::GroupSum(id(round)?, id(group)?),
             ["v1", "rounds", round, "lane-sums", node] => Self::LaneSum(id(round)?, id(node)?),
             ["v1", "rounds", round, "openings"] => Self::ServerOpenings(id(round)?),
@@ -186,8 +207,13 @@ impl fmt::Display for Path {
             Self::Blob(digest) => write!(f, "/v1/blobs/blake3/{digest}"),
             Self::Canonical(round) => write!(f, "/v1/rounds/{round}/canonical"),
             Self::Checked(round, server) => write!(f, "/v1/rounds/{round}/checked/{server}"),
+            Self::Closing(round) => write!(f, "/v1/rounds/{round}/closing"),
+            Self::Cosign => f.write_str("/v1/cosign"),
+            Self::Cosignatures(size) => write!(f, "/v1/cosignatures/{size}"),
+            Self::Evidence(round) => write!(f, "/v1/rounds/{round}/evidence"),
             Self::GroupSum(round, group) => write!(f, "/v1/rounds/{round}/groups/{group}"),
             Self::LaneSum(round, node) => write!(f, "/v1/rounds/{round}/lane-sums/{node}"),
+            Self::Leaves => f.write_str("/v1/leaves"),
             Self::LogCheckpoint => f.write_str("/log/checkpoint"),
             Self::LogTile(resource) => write!(f, "/log/{resource}"),
             Self::Openings(round, client) => write!(f, "/v1/rounds/{round}/openings/{client}"),
@@ -214,8 +240,8 @@ pub fn query<const N: usize>(text: Option<&str>, keys: [&str; N]) -> Result<[Opt
     for pair in text.filter(|text| !text.is_empty()).into_iter().flat_map(|text| text.split('&')) {
         let (key, value) = pair.split_once('=').ok_or(PathError::Query)?;
         let position = keys.iter().position(|known| *known == key).ok_or(PathError::Query)?;
-        let number = value.parse::<u64>().ok().filter(|number| number.to_string() == value);
-        if values[position].replace(number.ok_or(PathError::Query)?).is_some() {
+        let number = number(value).map_err(|_| PathError::Query)?;
+        if values[position].replace(number).is_some() {
             return Err(PathError::Query);
         }
     }
@@ -242,6 +268,11 @@ mod tests {
             ("/v1/rounds/7/answers/3/CLIENT", Path::Answer(r, ServerId(3), c)),
             ("/v1/rounds/7/canonical", Path::Canonical(r)),
             ("/v1/rounds/7/checked/3", Path::Checked(r, ServerId(3))),
+            ("/v1/cosign", Path::Cosign),
+            ("/v1/cosignatures/0", Path::Cosignatures(0)),
+            ("/v1/leaves", Path::Leaves),
+            ("/v1/rounds/7/closing", Path::Closing(r)),
+            ("/v1/rounds/7/evidence", Path::Evidence(r)),
             ("/v1/rounds/7/groups/2", Path::GroupSum(r, AggregatorId(2))),
             ("/v1/rounds/7/lane-sums/1", Path::LaneSum(r, NodeId(1))),
             ("/v1/rounds/7/openings", Path::ServerOpenings(r)),
@@ -288,6 +319,8 @@ mod tests {
             "/v1/rounds/7/sums/65536",
             "/v1/rounds/7/sums",
             "/v1/rounds/%37",
+            "/v1/cosignatures/01",
+            "/v1/cosignatures/",
             "/v1/../v1/rounds",
             "/log/tile/0/1",
             "/log/tile/64/000",
