@@ -4,6 +4,7 @@ pub mod anchor;
 mod chain;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod local;
 pub mod net;
 pub mod release;

@@ -317,11 +317,23 @@ macro_rules! readable {
     )*};
 }
 
-readable!(AggregatorConfig, BulletinConfig, ClientFile, LaneConfig, RecipientConfig, ServerConfig, WitnessConfig);
+readable!(
+    AggregatorConfig,
+    BulletinConfig,
+    ClientFile,
+    LaneConfig,
+    RecipientConfig,
+    ServerConfig,
+    WitnessConfig
+);
 
 fn loopback(path: &Path, admin: SocketAddr, others: &[SocketAddr]) -> Result<(), ConfigError> {
     if !admin.ip().is_loopback() {
-        return Err(ConfigError::value(path, "admin", format!("{admin} is no loopback address: it has no TLS")));
+        return Err(ConfigError::value(
+            path,
+            "admin",
+            format!("{admin} is no loopback address: it has no TLS"),
+        ));
     }
     let mut all = others.to_vec();
     all.push(admin);
@@ -356,7 +368,11 @@ impl BulletinConfig {
             }
         }
         if retain_rounds == 0 {
-            return Err(ConfigError::value(path, "rounds.retain_rounds", "at least 1: a round's bodies are read after it"));
+            return Err(ConfigError::value(
+                path,
+                "rounds.retain_rounds",
+                "at least 1: a round's bodies are read after it",
+            ));
         }
         Ok(())
     }

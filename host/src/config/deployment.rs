@@ -1,7 +1,7 @@
 //! The public description of a deployment: what everybody who takes part has to know beforehand.
 
 use super::{ConfigError, read_text};
-use crate::anchor::{self, AnchorFile};
+use crate::anchor::AnchorFile;
 use panetiere_api::client::ClientConfig;
 use panetiere_api::round::Anchor;
 use panetiere_api::tls::SpkiDigest;
@@ -31,7 +31,9 @@ impl Endpoint {
                 })?;
             }
         }
-        let pins = || ConfigError::value(path, &format!("{key}.pins"), "expected digests of 64 lower-case hex digits");
+        let pins = || {
+            ConfigError::value(path, &format!("{key}.pins"), "expected digests of 64 lower-case hex digits")
+        };
         let parsed: Option<Vec<SpkiDigest>> = self.pins.iter().map(|pin| pin.parse().ok()).collect();
         parsed.filter(|pins| !pins.is_empty()).map(|_| ()).ok_or_else(pins)
     }
@@ -104,7 +106,8 @@ impl Deployment {
         let DeploymentFile { anchor, bulletin, lanes, aggregators, witnesses } = file;
         let anchor = anchor.to_anchor().map_err(source)?;
         bulletin.check(path, "bulletin")?;
-        for (name, endpoints) in [("lanes", &lanes), ("aggregators", &aggregators), ("witnesses", &witnesses)] {
+        for (name, endpoints) in [("lanes", &lanes), ("aggregators", &aggregators), ("witnesses", &witnesses)]
+        {
             for (index, endpoint) in endpoints.iter().enumerate() {
                 endpoint.check(path, &format!("{name}[{index}]"))?;
             }

@@ -10,12 +10,14 @@ mod parties;
 mod secret;
 
 pub use daemon::{
-    AggregatorConfig, BulletinConfig, ClientFile, LaneConfig, Listen, PolicyConfig, RecipientConfig, Role, Rounds,
-    ServerConfig, Storage, TlsFiles, Webhook, WitnessConfig,
+    AggregatorConfig, BulletinConfig, ClientFile, LaneConfig, Listen, PolicyConfig, RecipientConfig, Role,
+    Rounds, ServerConfig, Storage, TlsFiles, Webhook, WitnessConfig,
 };
 pub use deployment::{Deployment, Endpoint};
 pub use parties::Parties;
-pub use secret::{cosigner, log_key, signing_key, text as secret_text, write as write_secret};
+pub use secret::{
+    cosigner, log_key, signing_key, signing_key_text, text as secret_text, write as write_secret,
+};
 
 use crate::anchor::AnchorError;
 use panetiere::fault::{Attribution, Fault};

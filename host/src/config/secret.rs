@@ -25,7 +25,8 @@ pub fn text(path: &Path) -> Result<Zeroizing<String>, ConfigError> {
         return Err(ConfigError::Mode { path: path.to_owned(), mode });
     }
     // Room for all of it from the start: a string that grows leaves its bytes behind.
-    let mut text = Zeroizing::new(String::with_capacity(usize::try_from(MAX_SECRET).expect("a small constant")));
+    let mut text =
+        Zeroizing::new(String::with_capacity(usize::try_from(MAX_SECRET).expect("a small constant")));
     file.take(MAX_SECRET).read_to_string(&mut text).map_err(failed)?;
     Ok(text)
 }
@@ -62,8 +63,10 @@ pub fn log_key(path: &Path) -> Result<NoteSigner, ConfigError> {
 /// # Errors
 /// As [`signing_key`].
 pub fn cosigner(path: &Path) -> Result<Cosigner, ConfigError> {
-    Cosigner::from_secret_text(text(path)?.trim_end())
-        .map_err(|_| ConfigError::Secret { path: path.to_owned(), expected: "cosigner key (PRIVATE+KEY+...)" })
+    Cosigner::from_secret_text(text(path)?.trim_end()).map_err(|_| ConfigError::Secret {
+        path: path.to_owned(),
+        expected: "cosigner key (PRIVATE+KEY+...)",
+    })
 }
 
 /// Writes a new file that only its owner can read.
