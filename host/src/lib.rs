@@ -1,6 +1,7 @@
 //! The host side of Panetière: what the binaries of this package share.
 
 pub mod anchor;
+pub mod bulletin;
 mod chain;
 pub mod cli;
 pub mod config;

@@ -12,6 +12,8 @@
 use crate::leaf::RoundId;
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::{AggregatorId, NodeId, ServerId};
+use panetiere::sig::VerifyingKey;
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
 use tlog::tile::Resource;
@@ -45,6 +47,13 @@ macro_rules! hex_name {
 hex_name! {
     /// A client's name in paths: SHA-256 of its public key as SPKI DER. Written as 64 lower-case hex digits.
     ClientKeyId
+}
+
+impl ClientKeyId {
+    /// The name of the client with this key.
+    pub fn of(key: &VerifyingKey) -> Self {
+        Self(Sha256::digest(key.to_spki()).into())
+    }
 }
 
 hex_name! {

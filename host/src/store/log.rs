@@ -29,17 +29,26 @@ impl Default for Pace {
 
 type Answer = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
 
+/// See [`Log::reserve`].
+#[derive(Debug)]
+pub struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// A submission and whoever waits for it. Dropped without an answer, it answers `Stopped`.
 struct Pending {
     submission: Submission,
     answer: Option<Answer>,
-    waiting: Arc<AtomicUsize>,
+    _place: Place,
 }
 
 impl Pending {
     fn answer(&mut self, outcome: Result<Committed, StoreError>) {
         if let Some(answer) = self.answer.take() {
-            self.waiting.fetch_sub(1, Ordering::AcqRel);
             answer(outcome);
         }
     }
@@ -65,6 +74,12 @@ pub struct Log {
     waiting: Arc<AtomicUsize>,
     most_waiting: usize,
     thread: Arc<Mutex<Option<JoinHandle<Sequencer>>>>,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Log({} waiting)", self.waiting.load(Ordering::Relaxed))
+    }
 }
 
 impl Log {
@@ -93,6 +108,20 @@ impl Log {
         &self.store
     }
 
+    /// A place among what may wait: whoever has one is not told `Busy` any more. Given back when it is dropped.
+    ///
+    /// # Errors
+    /// `Busy`; `Poisoned`.
+    pub fn reserve(&self) -> Result<Place, StoreError> {
+        self.store.0.check()?;
+        let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
+        let place = Place(Arc::clone(&self.waiting));
+        if waiting >= self.most_waiting {
+            return Err(StoreError::Busy { waiting });
+        }
+        Ok(place)
+    }
+
     /// Submits, and has `answer` called once it is known what became of it: in the sequencer's thread, so briefly.
     /// An answer of `Ok` means durable, signed and published.
     ///
@@ -103,20 +132,24 @@ impl Log {
         submission: Submission,
         answer: impl FnOnce(Result<Committed, StoreError>) + Send + 'static,
     ) -> Result<(), StoreError> {
-        self.store.0.check()?;
-        let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
-        if waiting >= self.most_waiting {
-            self.waiting.fetch_sub(1, Ordering::AcqRel);
-            return Err(StoreError::Busy { waiting });
-        }
-        let answer: Answer = Box::new(answer);
-        let pending = Pending { submission, answer: Some(answer), waiting: Arc::clone(&self.waiting) };
+        self.submit_at(self.reserve()?, submission, answer)
+    }
+
+    /// Submits at a place that was reserved; else as [`submit`](Self::submit).
+    ///
+    /// # Errors
+    /// `Stopped`: the log's thread has ended. `answer` is not called then.
+    pub fn submit_at(
+        &self,
+        place: Place,
+        submission: Submission,
+        answer: impl FnOnce(Result<Committed, StoreError>) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let pending = Pending { submission, answer: Some(Box::new(answer)), _place: place };
         self.sender.send(Message::Submit(pending)).map_err(|unsent| {
             // Nobody is to hear of it twice.
-            if let Message::Submit(mut pending) = unsent.0
-                && pending.answer.take().is_some()
-            {
-                self.waiting.fetch_sub(1, Ordering::AcqRel);
+            if let Message::Submit(mut pending) = unsent.0 {
+                pending.answer = None;
             }
             StoreError::Stopped
         })
