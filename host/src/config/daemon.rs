@@ -1,6 +1,6 @@
 //! One file for each daemon.
 
-use super::{ConfigError, read};
+use super::{ConfigError, Endpoint, read};
 use crate::role::server::Policy;
 use crate::round::conductor::Windows;
 use panetiere_api::limits::MAX_WAIT_MS;
@@ -192,6 +192,13 @@ pub struct ServerConfig {
     pub tls: TlsFiles,
     /// What it asks of every set.
     pub policy: PolicyConfig,
+    /// An epoch's envelope key is destroyed so long after its last round is over, in seconds.
+    #[serde(default = "key_grace_s")]
+    pub key_grace_s: u32,
+}
+
+const fn key_grace_s() -> u32 {
+    60
 }
 
 /// `lane.toml`.
@@ -248,6 +255,13 @@ pub struct Webhook {
     pub pins: Vec<String>,
 }
 
+impl Webhook {
+    /// Where it is.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint { data: self.server.clone(), operator: None, pins: self.pins.clone() }
+    }
+}
+
 /// `recipient.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,8 +270,11 @@ pub struct RecipientConfig {
     pub deployment_file: PathBuf,
     /// Where it keeps what it fetched; messages leave it under `messages/ROUND/`.
     pub data_dir: PathBuf,
-    /// The admin plane: loopback only. `/v1/messages` is here.
+    /// The admin plane: loopback only.
     pub admin: SocketAddr,
+    /// Where `/v1/messages` is: loopback only, plain HTTP. Without it, messages are on disk alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<SocketAddr>,
     /// Its P-256 key.
     pub signing_key_file: PathBuf,
     /// What it shows the bulletin.
@@ -403,7 +420,15 @@ impl AggregatorConfig {
 
 impl RecipientConfig {
     fn check(&self, path: &Path) -> Result<(), ConfigError> {
-        loopback(path, self.admin, &[])
+        loopback(path, self.admin, self.messages.as_slice())?;
+        self.webhook.iter().try_for_each(|webhook| webhook.endpoint().check(path, "webhook"))?;
+        match self.messages {
+            Some(messages) if !messages.ip().is_loopback() => {
+                let reason = format!("{messages} is no loopback address: it has no TLS");
+                Err(ConfigError::value(path, "messages", reason))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    fn check(&self, path: &Path, key: &str) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, path: &Path, key: &str) -> Result<(), ConfigError> {
         for (plane, address) in [("data", Some(&self.data)), ("operator", self.operator.as_ref())] {
             if let Some(address) = address {
                 split(address).ok_or_else(|| {

@@ -1,6 +1,9 @@
 //! The daemons: what connects a role to sockets, disks, clocks and signals.
 
 mod notify;
+pub mod party;
+pub mod recipient;
+pub mod server;
 
 use crate::net::admin::{Admin, AdminState, Build, DEAD_AFTER, Heartbeat, Readiness};
 use crate::net::metrics::Registry;

@@ -35,6 +35,16 @@ pub const COMPUTE_QUEUE_SECONDS: &str = "panetiere_compute_queue_seconds";
 pub const COMPUTE_SECONDS: &str = "panetiere_compute_seconds";
 /// Seconds until a certificate expires, by which.
 pub const CERT_EXPIRY_SECONDS: &str = "panetiere_cert_expiry_seconds";
+/// Entries of the log that a party has read.
+pub const LOG_SIZE: &str = "panetiere_log_size_entries";
+/// Why a party did not read the log on, by code.
+pub const FOLLOW_ERRORS: &str = "panetiere_follow_errors_total";
+/// Checkpoints that contradict what was read, by code.
+pub const SPLIT_VIEWS: &str = "panetiere_split_views_total";
+/// What a party has published, by kind of leaf and outcome.
+pub const PUBLISHED: &str = "panetiere_published_total";
+/// Sums that were not released, by the rule's code.
+pub const NOT_RELEASED: &str = "panetiere_not_released_total";
 /// What runs, as labels; always 1.
 pub const BUILD_INFO: &str = "panetiere_build_info";
 
@@ -47,6 +57,26 @@ const BYTES: [f64; 12] = [1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 2e6, 4e6, 8e6, 16e6,
 pub fn certificate(which: &'static str, not_after: u64, now: u64) {
     let left = i32::try_from(i128::from(not_after) - i128::from(now)).unwrap_or(i32::MAX);
     metrics::gauge!(CERT_EXPIRY_SECONDS, "which" => which).set(f64::from(left));
+}
+
+/// The log was not read on.
+pub(crate) fn follow_error(code: &'static str) {
+    metrics::counter!(FOLLOW_ERRORS, "code" => code).increment(1);
+}
+
+/// A checkpoint contradicts what was read.
+pub(crate) fn split_view(code: &'static str) {
+    metrics::counter!(SPLIT_VIEWS, "code" => code).increment(1);
+}
+
+/// Something was handed to the bulletin.
+pub(crate) fn published(kind: &'static str, outcome: &'static str) {
+    metrics::counter!(PUBLISHED, "kind" => kind, "outcome" => outcome).increment(1);
+}
+
+/// A sum was not released.
+pub(crate) fn not_released(code: &'static str) {
+    metrics::counter!(NOT_RELEASED, "code" => code).increment(1);
 }
 
 pub(super) fn answered(plane: &'static str, status: http::StatusCode) {
