@@ -424,7 +424,9 @@ impl Bulletin {
     pub fn take_evidence(&self, round: RoundId, bytes: &[u8]) -> Result<Option<Accepted>, Refused> {
         let evidence = Evidence::from_bytes(bytes).map_err(Refused::Malformed)?;
         let kernels = self.with_record(Record::kernels);
-        let verdict = evidence.verify(kernels).map_err(|error| Refused::NoFault { reason: crate::chain::chain(&error) })?;
+        let verdict = evidence
+            .verify(kernels)
+            .map_err(|error| Refused::NoFault { reason: crate::chain::chain(&error) })?;
         let blob = library::keep_evidence(self.store(), bytes).map_err(Refused::Store)?;
         let name = blob.name();
         // Readers look for it among what is durable.

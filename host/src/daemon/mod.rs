@@ -1,5 +1,6 @@
 //! The daemons: what connects a role to sockets, disks, clocks and signals.
 
+pub mod bulletin;
 mod notify;
 
 use crate::net::admin::{Admin, AdminState, Build, DEAD_AFTER, Heartbeat, Readiness};
