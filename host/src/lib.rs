@@ -6,6 +6,7 @@ mod chain;
 pub mod cli;
 pub mod config;
 pub mod daemon;
+pub mod deploy;
 pub mod local;
 pub mod net;
 pub mod release;

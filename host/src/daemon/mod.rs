@@ -1,5 +1,6 @@
 //! The daemons: what connects a role to sockets, disks, clocks and signals.
 
+pub mod bulletin;
 mod notify;
 pub mod party;
 pub mod recipient;

@@ -251,7 +251,7 @@ impl Client {
             _ => None,
         };
         let retry_after = header.or_else(|| problem.as_ref().and_then(Problem::retry_after));
-        Refusal { status, problem, retry_after }
+        Refusal { status, problem, retry_after, body: document.body }
     }
 }
 

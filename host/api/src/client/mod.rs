@@ -89,6 +89,8 @@ pub struct Refusal {
     pub problem: Option<Problem>,
     /// Seconds after which the server said to try again.
     pub retry_after: Option<u64>,
+    /// The body as it came, as far as a problem document may be long: some servers have another to say.
+    pub body: Vec<u8>,
 }
 
 /// Whether a body that breaks off is fetched on from where it broke.
