@@ -165,6 +165,7 @@ impl<R: CryptoRng> Maker<'_, R> {
                 min_platforms: 1,
                 unattested: true,
             },
+            key_grace_s: 60,
         };
         fs::write(party.directory.join("server.toml"), config.to_text())?;
         Ok((party, entry, cosigner))
@@ -234,6 +235,7 @@ impl<R: CryptoRng> Maker<'_, R> {
             deployment_file: above(DEPLOYMENT_FILE),
             data_dir: "data".into(),
             admin: self.ports.next()?,
+            messages: Some(self.ports.next()?),
             signing_key_file: "signing.key".into(),
             tls: tls(),
             webhook: None,

@@ -5,7 +5,6 @@ use crate::daemon::party::data_disk;
 use crate::state::{Credential, EpochKeyError, EpochKeys, KeyState, ReleaseGuard, State, WitnessState};
 use crate::store::disk::Disk;
 use anyhow::Context as _;
-use panetiere::bulletin::EpochServer;
 use panetiere::fault::Fault as _;
 use panetiere::ids::{EpochDigest, EpochId, ServerId};
 use panetiere::protocol::{AnswerLog, ServerIdentity};
@@ -165,25 +164,4 @@ impl Keys {
             Err(error) => Err(crate::chain::chain(&error)),
         }
     }
-}
-
-/// Makes what a server has to have before an epoch: its directory and state, its cosigner key enrolled in it (a key that
-/// was just made and has signed nothing), and the epoch's envelope key. Returns the server's entry for the epoch's document.
-/// Not while the server runs: the state is open in one process.
-///
-/// # Errors
-/// If files cannot be read or written; if the epoch has a key, or a later one was destroyed.
-pub fn prepare(
-    config_path: &Path,
-    config: &ServerConfig,
-    deployment: &Deployment,
-    epoch: EpochId,
-) -> anyhow::Result<EpochServer> {
-    let keys = Keys::open(config_path, config, deployment)?;
-    keys.witness.enrol(keys.cosigner.verifier())?;
-    let mut seed = zeroize::Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *seed).context("the system gives no randomness")?;
-    let mut rng = <rand_chacha::ChaCha20Rng as rand_core::SeedableRng>::from_seed(*seed);
-    keys.epochs.create(epoch, &mut rng)?;
-    Ok(keys.epochs.entry(epoch, keys.id, &keys.signing)?)
 }

@@ -5,8 +5,6 @@ mod fetch;
 mod keys;
 mod release;
 
-pub use keys::prepare;
-
 use super::Process;
 use super::party::{Batch, Evidences, Fed, Feed, Publisher, Reading, Reads, Seat, Upstream};
 use crate::config::{Deployment, ServerConfig};
