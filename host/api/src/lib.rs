@@ -9,6 +9,7 @@
 pub mod client;
 pub mod follow;
 pub mod leaf;
+pub mod fragment;
 pub mod limits;
 pub mod media;
 pub mod participate;
