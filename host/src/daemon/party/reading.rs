@@ -15,8 +15,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tlog::checkpoint::Checkpoint;
 use tlog::note::Note;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+/// How long a job under way may take when the daemon goes down.
+const LAST: Duration = Duration::from_millis(500);
 
 /// A role that reads the log.
 pub trait Reads: Send + 'static {
@@ -85,9 +91,18 @@ impl<T: Send + 'static> Seat<T> {
         done.with_context(|| format!("the job {class}"))?.ok_or_else(|| anyhow!("a job has panicked"))
     }
 
-    /// The pool.
-    pub const fn compute(&self) -> &Compute {
-        &self.compute
+    /// Waits for the tasks beside, which were told to stop, and for the job under way, so that what they hold is closed: but
+    /// not for long.
+    pub async fn end(&self, tasks: &TaskTracker) {
+        tasks.close();
+        let ended = async {
+            tasks.wait().await;
+            // A job that has panicked has ended, too.
+            let _ = self.with("end", |_| ()).await;
+        };
+        if timeout(LAST, ended).await.is_err() {
+            crate::safe_warn!("a job has not ended");
+        }
     }
 }
 

@@ -149,6 +149,7 @@ pub async fn run(process: Process, config_path: &Path, config: RecipientConfig) 
     let outcome = stop.run_until_cancelled(work).await;
     stop.cancel();
     publisher.drain().await;
+    daemon.seat.end(&daemon.tasks).await;
     if let Some(listener) = listener {
         listener.drain().await;
     }

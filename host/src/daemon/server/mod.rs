@@ -137,6 +137,7 @@ pub async fn run(process: Process, config_path: &Path, config: ServerConfig) -> 
     let outcome = stop.run_until_cancelled(daemon.serve(&process, news)).await;
     stop.cancel();
     publisher.drain().await;
+    daemon.seat.end(&daemon.tasks).await;
     outcome.unwrap_or(Ok(()))
 }
 
