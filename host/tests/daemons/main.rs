@@ -6,8 +6,12 @@ mod net;
 
 use net::{PATIENCE, net, start};
 use panetiere::ids::ServerId;
+use panetiere::protocol::LaneShape;
+use panetiere_api::round::Record;
 use panetiere_host::config::{Deployment, RecipientConfig};
 use panetiere_host::local::Route;
+use panetiere_host::state::{State, WitnessState};
+use panetiere_host::store::disk::LocalDisk;
 use std::fs;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -86,4 +90,40 @@ async fn a_server_does_not_talk_to_another_bulletin() {
     let text = format!("{error:#}");
     assert!(text.contains("none of those that the deployment's description pins"), "{text}");
     net.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lanes_rebuild_what_they_were_not_given() {
+    let lanes = LaneShape { needed: 2, lanes: 3 };
+    let mut net = net(3, 2, Route::Lanes(lanes), 3, 0);
+    net.silent = Some(1);
+    net.admit().await;
+    // Without a recipient the round is not over before all lanes have summed.
+    let (role, path) = net.take("recipient").stop().await;
+    let (round, sent) = net.post().await;
+    let summed = |record: &Record| (record.round(round)?.lane_sums().len() == 3).then_some(());
+    net.until("the sum of the lane that was given nothing", summed).await;
+    net.running.push(start(role, &path));
+    assert_eq!(net.messages(round).await, sent);
+    net.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregators_sum_their_groups_and_a_witness_cosigns() {
+    let mut net = net(3, 2, Route::Aggregated(2), 4, 1);
+    net.admit().await;
+    let (round, sent) = net.post().await;
+    assert_eq!(net.messages(round).await, sent);
+    // One that was down when the posts came sums what it had taken before.
+    let (round, sent) = net.post().await;
+    let (role, path) = net.take("aggregator-1").stop().await;
+    net.until("the close", |record| record.round(round)?.closed().map(drop)).await;
+    net.running.push(start(role, &path));
+    assert_eq!(net.messages(round).await, sent);
+    let witness = net.path("witness-0/data");
+    net.stop().await;
+    let state = State::open(&LocalDisk::new(witness)).unwrap();
+    let origin = "panetiere.test".parse().unwrap();
+    let head = WitnessState::new(state).head(&origin).unwrap();
+    assert!(head.is_some_and(|head| head.size > 0), "it has cosigned");
 }

@@ -89,6 +89,8 @@ pub struct Net {
     pub deployment: Deployment,
     pub running: Vec<Running>,
     pub clients: Vec<Arc<SigningKey>>,
+    /// A lane that clients send nothing to.
+    pub silent: Option<u16>,
     follower: Follower,
     upstream: Upstream,
     dir: TempDir,
@@ -130,7 +132,15 @@ pub fn net(servers: u16, threshold: u16, route: Route, clients: u8, witnesses: u
     let key = |client: u8| Arc::new(SigningKey::generate(&mut ChaCha20Rng::from_seed([client + 1; 32])));
     let record = Record::new(deployment.anchor.clone(), under_test());
     let (follower, upstream) = (Follower::new(record), Upstream::public(&deployment).unwrap());
-    Net { running, clients: (0..clients).map(key).collect(), follower, upstream, deployment, dir }
+    Net {
+        running,
+        clients: (0..clients).map(key).collect(),
+        silent: None,
+        follower,
+        upstream,
+        deployment,
+        dir,
+    }
 }
 
 impl Net {
@@ -145,8 +155,8 @@ impl Net {
         self.running.remove(place)
     }
 
-    pub async fn stop(self) {
-        for daemon in self.running.into_iter().rev() {
+    pub async fn stop(&mut self) {
+        for daemon in std::mem::take(&mut self.running).into_iter().rev() {
             daemon.stop().await;
         }
     }
@@ -253,6 +263,9 @@ impl Net {
             }
         };
         for (lane, item) in self.deployment.lanes.iter().zip(&outgoing.items) {
+            if Some(item.lane.0) == self.silent {
+                continue;
+            }
             let lane = Client::new(lane.data_client()).unwrap();
             put(&lane, Resource::Share(round, name), MediaType::Share, item.to_bytes()).await;
         }

@@ -33,6 +33,8 @@ pub(super) fn checked_by(unread: &Unread) -> Option<ServerId> {
 /// One thing to publish.
 struct Task {
     round: RoundId,
+    /// Evidence is of use when its round is over, too.
+    accuses: bool,
     cancel: CancellationToken,
     /// From when on it may be published again; none while it is under way.
     again: Option<Instant>,
@@ -104,7 +106,8 @@ impl Publisher {
                 if tasks.get(&name).is_some_and(|task| task.again.is_none_or(|at| Instant::now() < at)) {
                     continue;
                 }
-                tasks.insert(name, Task { round, cancel: cancel.clone(), again: None });
+                let accuses = matches!(order, Order::Accuse { .. });
+                tasks.insert(name, Task { round, accuses, cancel: cancel.clone(), again: None });
             }
             let publisher = self.clone();
             self.tracker.spawn(async move {
@@ -150,10 +153,10 @@ impl Publisher {
         }
     }
 
-    /// Gives up what belongs to rounds that are over.
+    /// Gives up what belongs to rounds that are over; but evidence is handed over all the same.
     pub fn keep(&self, mut under_way: impl FnMut(RoundId) -> bool) {
         self.lock().retain(|_, task| {
-            let keep = under_way(task.round);
+            let keep = under_way(task.round) || (task.accuses && task.again.is_none());
             if !keep {
                 task.cancel.cancel();
             }
