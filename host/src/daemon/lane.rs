@@ -375,7 +375,7 @@ impl Daemon {
         let Some((round, client, name, needed)) = missing.into_iter().find(is_time) else { return };
         let (at, backoff) =
             self.rebuilt.entry((round, client)).or_insert((Instant::now(), Backoff::default()));
-        *at = Instant::now() + backoff.next();
+        *at = Instant::now() + backoff.step();
         self.rebuilding = true;
         let (others, report, stop) = (self.others.clone(), self.report.clone(), self.stop.clone());
         let ask = async move {

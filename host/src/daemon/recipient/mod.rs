@@ -286,7 +286,7 @@ impl Daemon {
             .later
             .entry(round)
             .or_insert_with(|| Later { at: Instant::now(), backoff: Backoff::default() });
-        later.at = Instant::now() + later.backoff.next();
+        later.at = Instant::now() + later.backoff.step();
     }
 
     async fn recover(&mut self, round: RoundId) -> anyhow::Result<()> {
