@@ -3,7 +3,7 @@
 use super::Process;
 use super::party::{
     Door, Evidences, Fed, Feed, Intake, Listener, Publisher, Reading, Reads, Seat, Shelf, Standing, Upstream,
-    data_disk,
+    Use, data_disk,
 };
 use crate::config::{AggregatorConfig, Deployment, resolve, signing_key};
 use crate::net::compute::Compute;
@@ -88,7 +88,7 @@ pub async fn run(process: Process, config_path: &Path, config: AggregatorConfig)
     let upstream = Arc::new(Upstream::operator(&deployment, config_path, &config.tls)?);
     let intake = Arc::new(Intake::new(Shelf::open(path.join("posts"))?, MediaType::Post));
     let record = Record::new(deployment.anchor.clone(), process.kernels);
-    let door = Door { intake: Arc::clone(&intake), reads: false };
+    let door = Door { intake: Arc::clone(&intake), usage: Use::LeaveAndRead };
     let listener = Listener::start((config_path, &config.tls), config.listen_data, None, door)?;
     let stop = process.stop.child_token();
     let publisher = Publisher::new(Arc::clone(&upstream), stop.clone());

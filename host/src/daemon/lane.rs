@@ -4,7 +4,7 @@
 use super::Process;
 use super::party::{
     Backoff, Door, Evidences, Fed, Feed, Intake, Listener, Publisher, Reading, Reads, Seat, Shelf, Standing,
-    Upstream, data_disk, tls_identity,
+    Upstream, Use, data_disk, tls_identity,
 };
 use crate::config::{Deployment, LaneConfig, Parties, resolve, signing_key};
 use crate::net::Principals;
@@ -121,10 +121,11 @@ pub async fn run(mut process: Process, config_path: &Path, config: LaneConfig) -
         }));
     let parties = Parties::read(&resolve(config_path, &config.parties_file))?;
     let principals = Arc::new(Principals::new(parties.known, parties.revoked)?);
-    let door = |reads| Door { intake: Arc::clone(&intake), reads };
+    let door = |usage| Door { intake: Arc::clone(&intake), usage };
     let files = (config_path, &config.tls);
-    let data = Listener::start(files, config.listen.data, None, door(false))?;
-    let operator = Listener::start(files, config.listen.operator, Some(Arc::clone(&principals)), door(true))?;
+    let data = Listener::start(files, config.listen.data, None, door(Use::Leave))?;
+    let operator =
+        Listener::start(files, config.listen.operator, Some(Arc::clone(&principals)), door(Use::Read))?;
     let stop = process.stop.child_token();
     let publisher = Publisher::new(Arc::clone(&upstream), stop.clone());
     let (report, found) = mpsc::channel(4);

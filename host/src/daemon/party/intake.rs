@@ -140,12 +140,23 @@ impl Intake {
     }
 }
 
+/// Who uses a plane of a party, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Clients leave something.
+    Leave,
+    /// Clients leave something, and whoever likes reads it.
+    LeaveAndRead,
+    /// Lanes and the bulletin read.
+    Read,
+}
+
 /// A plane of a party.
 pub struct Door {
     /// What it takes and gives.
     pub intake: Arc<Intake>,
-    /// Whether other parties read here, rather than clients leave.
-    pub reads: bool,
+    /// Who uses it.
+    pub usage: Use,
 }
 
 /// A round and a client.
@@ -165,13 +176,19 @@ impl Handler for Door {
             _ => return Err(Code::NotFound.into()),
         };
         let (len, client) = self.intake.look(round, &name)?;
-        let rule = if self.reads { Rule::GET } else { Rule::put(BodyRule::Exact { media, len }) };
-        Ok(Resource { route: Place(round, client), rules: vec![rule] })
+        let put = Rule::put(BodyRule::Exact { media, len });
+        let rules = match self.usage {
+            Use::Leave => vec![put],
+            Use::LeaveAndRead => vec![Rule::GET, put],
+            Use::Read => vec![Rule::GET],
+        };
+        Ok(Resource { route: Place(round, client), rules })
     }
 
     fn admit(&self, _: &Place, _: &Method, principal: Option<&Principal>) -> Result<(), Problem> {
         let may = |party: &Principal| matches!(party.role, Role::Lane(_) | Role::Operator);
-        if self.reads && !principal.is_some_and(may) { Err(Code::Forbidden.into()) } else { Ok(()) }
+        let shut = self.usage == Use::Read && !principal.is_some_and(may);
+        if shut { Err(Code::Forbidden.into()) } else { Ok(()) }
     }
 
     async fn handle(&self, call: Call<Place>) -> Result<Answer, Problem> {

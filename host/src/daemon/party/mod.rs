@@ -19,7 +19,7 @@ mod upstream;
 pub use bodies::RemoteBodies;
 pub use error::UpstreamError;
 pub use feed::{Batch, Fed, Feed};
-pub use intake::{Door, Intake};
+pub use intake::{Door, Intake, Use};
 pub use planes::Listener;
 pub use publisher::Publisher;
 pub use reading::{Evidences, Reading, Reads, Seat};
