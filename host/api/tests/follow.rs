@@ -129,6 +129,7 @@ fn what_was_read_before_a_blob_was_missing_is_told_with_the_rest() {
     let evidence = b"no evidence at all".to_vec();
     let (digest, len) = (*blake3::hash(&evidence).as_bytes(), 18);
     let session = full.session(open);
+    let post = full.append(&Leaf::Post(scene.send(&session, ClientId(1), 0).post.signed().clone()));
     full.append(&Leaf::Expulsion(Expulsion { session, client: ClientId(1), evidence: digest, len }));
     full.append(&Leaf::RoundOpen(scene.open(2)));
     let note = full.checkpoint(&scene.log_key());
@@ -136,7 +137,7 @@ fn what_was_read_before_a_blob_was_missing_is_told_with_the_rest() {
     for _ in 0..2 {
         let rest = &full.entries[usize::try_from(reader.size()).unwrap()..];
         let error = reader.advance(&note, rest, &NoBlobs).unwrap_err();
-        assert_eq!((error.code(), reader.size()), ("follow_unavailable", open + 1));
+        assert_eq!((error.code(), reader.size()), ("follow_unavailable", post + 1));
     }
     let mut blobs = MemoryBlobs::default();
     blobs.keep(evidence);
