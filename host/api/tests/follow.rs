@@ -3,9 +3,9 @@
 use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::ClientId;
 use panetiere_api::follow::{FollowError, Follower};
-use panetiere_api::leaf::{KeyRotation, Leaf};
+use panetiere_api::leaf::{Expulsion, KeyRotation, Leaf};
 use panetiere_api::round::NoBlobs;
-use panetiere_api::testing::{MemoryLog, Scene};
+use panetiere_api::testing::{MemoryBlobs, MemoryLog, Scene};
 use tlog::key::NoteSigner;
 
 fn scene() -> Scene {
@@ -119,4 +119,32 @@ fn a_reader_from_the_first_leaf_gets_over_a_replaced_key_of_the_log() {
         assert_eq!(error.code(), "checkpoint_unsigned");
         assert_eq!(follower.head(), before.head());
     }
+}
+
+#[test]
+fn what_was_read_before_a_blob_was_missing_is_told_with_the_rest() {
+    let scene = scene();
+    let mut full = log(&scene, 4);
+    let open = full.append(&Leaf::RoundOpen(scene.open(1)));
+    let evidence = b"no evidence at all".to_vec();
+    let (digest, len) = (*blake3::hash(&evidence).as_bytes(), 18);
+    let session = full.session(open);
+    let post = full.append(&Leaf::Post(scene.send(&session, ClientId(1), 0).post.signed().clone()));
+    full.append(&Leaf::Expulsion(Expulsion { session, client: ClientId(1), evidence: digest, len }));
+    full.append(&Leaf::RoundOpen(scene.open(2)));
+    let note = full.checkpoint(&scene.log_key());
+    let mut reader = Follower::new(scene.record());
+    for _ in 0..2 {
+        let rest = &full.entries[usize::try_from(reader.size()).unwrap()..];
+        let error = reader.advance(&note, rest, &NoBlobs).unwrap_err();
+        assert_eq!((error.code(), reader.size()), ("follow_unavailable", post + 1));
+    }
+    let mut blobs = MemoryBlobs::default();
+    blobs.keep(evidence);
+    let rest = &full.entries[usize::try_from(reader.size()).unwrap()..];
+    let told = reader.advance(&note, rest, &blobs).unwrap();
+    let mut whole = Follower::new(scene.record());
+    assert_eq!(told, whole.advance(&note, &full.entries, &blobs).unwrap());
+    assert_eq!(told.len(), full.entries.len());
+    assert!(reader.advance(&note, &[], &blobs).unwrap().is_empty(), "and once");
 }

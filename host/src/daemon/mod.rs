@@ -1,10 +1,13 @@
 //! The daemons: what connects a role to sockets, disks, clocks and signals.
 
+pub mod aggregator;
 pub mod bulletin;
+pub mod lane;
 mod notify;
 pub mod party;
 pub mod recipient;
 pub mod server;
+pub mod witness;
 
 use crate::net::admin::{Admin, AdminState, Build, DEAD_AFTER, Heartbeat, Readiness};
 use crate::net::metrics::Registry;

@@ -11,7 +11,9 @@ use panetiere::bulletin::{CanonicalSet, LaneBulletinEntry, LaneItem, Mode};
 use panetiere::evidence::Evidence;
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere::ids::{ClientId, EpochDigest, NodeId};
-use panetiere::protocol::{ItemFault, LaneIdentity, LaneRound, LaneRoundError, RebuildError, rebuild_item};
+use panetiere::protocol::{
+    ItemFault, LaneIdentity, LaneRound, LaneRoundError, ProtocolParams, RebuildError, rebuild_item,
+};
 use panetiere_api::follow::{Applied, FollowError, Follower};
 use panetiere_api::leaf::{Leaf, RoundId};
 use panetiere_api::round::{Blobs, Event, Record};
@@ -79,14 +81,23 @@ impl Fault for LaneError {
 /// A closed round and its sum, or why there is none now.
 pub type Due = (RoundId, Result<Order, LaneError>);
 
+/// Where a lane finds an item of a round again that it was handed before.
+pub type Items = Arc<dyn Fn(&ProtocolParams, RoundId, ClientId) -> Option<LaneItem> + Send + Sync>;
+
 /// A lane without its wires.
-#[derive(Debug)]
 pub struct Lane {
     id: NodeId,
     follower: Follower,
     past: Past,
+    items: Option<Items>,
     identities: BTreeMap<EpochDigest, Arc<LaneIdentity>>,
     work: BTreeMap<RoundId, LaneRound>,
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lane({}, log read to {}, {} rounds)", self.id, self.follower.size(), self.work.len())
+    }
 }
 
 impl Lane {
@@ -97,7 +108,14 @@ impl Lane {
     pub fn new(id: NodeId, record: Record, guard: Arc<ReleaseGuard>) -> Result<Self, StateError> {
         let mut follower = Follower::new(record);
         let past = Past::new(guard, &mut follower)?;
-        Ok(Self { id, follower, past, identities: BTreeMap::new(), work: BTreeMap::new() })
+        let (identities, work) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { id, follower, past, items: None, identities, work })
+    }
+
+    /// The same, with items that whoever wires it has stored: the lane keeps none in memory.
+    #[must_use]
+    pub fn with_items(self, items: Items) -> Self {
+        Self { items: Some(items), ..self }
     }
 
     /// Gives the lane its key of an epoch, with its guard under it. Rounds of epochs for which it has none pass it by.
@@ -148,7 +166,15 @@ impl Lane {
         if let Some(identity) = self.identities.get(session.epoch())
             && session.params().mode() == Mode::Erasure
         {
-            let work = LaneRound::new(Arc::clone(session.params()), *session.id(), Arc::clone(identity));
+            let (params, id, identity) = (Arc::clone(session.params()), *session.id(), Arc::clone(identity));
+            let work = match self.items.clone() {
+                None => LaneRound::new(params, id, identity),
+                Some(items) => {
+                    let known = Arc::clone(&params);
+                    let source = Box::new(move |client| items(&known, round, client));
+                    LaneRound::with_source(params, id, identity, source)
+                }
+            };
             self.work.insert(round, work);
         }
     }

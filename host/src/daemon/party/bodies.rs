@@ -11,7 +11,7 @@ use panetiere_api::leaf::RoundId;
 use panetiere_api::limits::MAX_EVIDENCE_BYTES;
 use panetiere_api::path::{ClientKeyId, Path};
 use panetiere_api::round::Session;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -32,6 +32,10 @@ pub struct RemoteBodies {
     /// Where bodies are kept; nowhere without.
     kept: Option<PathBuf>,
     names: Mutex<Names>,
+    /// Where whole posts are, of rounds of which the bulletin has their heads alone.
+    aggregators: Vec<Arc<Upstream>>,
+    /// The rounds whose posts are asked for whole.
+    whole: Mutex<BTreeSet<RoundId>>,
     /// Numbers files that are being written.
     written: AtomicU64,
 }
@@ -62,7 +66,31 @@ impl RemoteBodies {
         if let Some(path) = &kept {
             directory(path)?;
         }
-        Ok(Self { upstream, runtime, kept, names: Mutex::default(), written: AtomicU64::new(0) })
+        let (names, whole, aggregators) = Default::default();
+        Ok(Self { upstream, runtime, kept, names, aggregators, whole, written: AtomicU64::new(0) })
+    }
+
+    /// The same, with the data planes of the aggregators, in the order of their indices.
+    #[must_use]
+    pub fn with_aggregators(self, aggregators: Vec<Arc<Upstream>>) -> Self {
+        Self { aggregators, ..self }
+    }
+
+    /// From now on posts of this round are asked for whole, of the aggregators. Returns whether they were not before, and
+    /// there are some to ask.
+    pub fn want_whole(&self, round: RoundId) -> bool {
+        !self.aggregators.is_empty() && self.whole().insert(round)
+    }
+
+    fn whole(&self) -> MutexGuard<'_, BTreeSet<RoundId>> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The aggregator that has a client's whole post, if that is asked for.
+    fn aggregator(&self, round: RoundId, item: Item) -> Option<&Arc<Upstream>> {
+        let Item::Body(Body::Post(client)) = item else { return None };
+        let place = usize::try_from(client.0).ok()?.checked_rem(self.aggregators.len())?;
+        self.whole().contains(&round).then(|| &self.aggregators[place])
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -115,6 +143,14 @@ impl RemoteBodies {
     /// `NotFound` if it was deleted with its round; `InvalidInput` for a client that is not known; what the bulletin or the
     /// disk says.
     pub async fn fetch(&self, round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>> {
+        if let Some(aggregator) = self.aggregator(round, item) {
+            let path = self.path(round, item)?.to_string();
+            // Not kept: this is the rare case, and each is read once or twice.
+            let post = aggregator.get_if_there("post", &path, MAX_BODY, Resume::Never).await;
+            if let Ok(Some(bytes)) = post {
+                return Ok(Some(bytes));
+            }
+        }
         let file = self.file(round, item);
         if let Some(file) = &file {
             match tokio::fs::read(file).await {
@@ -165,6 +201,7 @@ impl RemoteBodies {
     /// The disk's.
     pub fn keep(&self, mut under_way: impl FnMut(RoundId) -> bool) -> io::Result<()> {
         self.names().retain(|round, _| under_way(*round));
+        self.whole().retain(|round| under_way(*round));
         let Some(path) = &self.kept else { return Ok(()) };
         for entry in fs::read_dir(path)? {
             let entry = entry?;

@@ -8,17 +8,23 @@
 mod bodies;
 mod error;
 mod feed;
+mod intake;
+mod planes;
 mod publisher;
 mod reading;
 mod setup;
+mod shelf;
 mod upstream;
 
 pub use bodies::RemoteBodies;
 pub use error::UpstreamError;
 pub use feed::{Batch, Fed, Feed};
+pub use intake::{Door, Intake, Use};
+pub use planes::Listener;
 pub use publisher::Publisher;
 pub use reading::{Evidences, Reading, Reads, Seat};
 pub use setup::{Beside, data_disk, tls_identity};
+pub use shelf::{Shelf, Standing};
 pub use upstream::{Backoff, Upstream};
 
 pub(in crate::daemon) use setup::{directory, reach};

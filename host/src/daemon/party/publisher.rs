@@ -33,6 +33,8 @@ pub(super) fn checked_by(unread: &Unread) -> Option<ServerId> {
 /// One thing to publish.
 struct Task {
     round: RoundId,
+    /// Evidence is of use when its round is over, too.
+    accuses: bool,
     cancel: CancellationToken,
     /// From when on it may be published again; none while it is under way.
     again: Option<Instant>,
@@ -104,7 +106,8 @@ impl Publisher {
                 if tasks.get(&name).is_some_and(|task| task.again.is_none_or(|at| Instant::now() < at)) {
                     continue;
                 }
-                tasks.insert(name, Task { round, cancel: cancel.clone(), again: None });
+                let accuses = matches!(order, Order::Accuse { .. });
+                tasks.insert(name, Task { round, accuses, cancel: cancel.clone(), again: None });
             }
             let publisher = self.clone();
             self.tracker.spawn(async move {
@@ -150,10 +153,10 @@ impl Publisher {
         }
     }
 
-    /// Gives up what belongs to rounds that are over.
+    /// Gives up what belongs to rounds that are over; but evidence is handed over all the same.
     pub fn keep(&self, mut under_way: impl FnMut(RoundId) -> bool) {
         self.lock().retain(|_, task| {
-            let keep = under_way(task.round);
+            let keep = under_way(task.round) || (task.accuses && task.again.is_none());
             if !keep {
                 task.cancel.cancel();
             }
@@ -174,5 +177,147 @@ impl Publisher {
 const fn round_of(order: &Order) -> RoundId {
     match order {
         Order::Accuse { round, .. } | Order::Fetch { round, .. } | Order::Publish { round, .. } => *round,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::unix_time;
+    use crate::net::budget::ByteBudget;
+    use crate::net::certificates::{KeyKind, self_signed};
+    use crate::net::serve::bind;
+    use crate::net::tls::ClientCertificates;
+    use crate::net::{
+        Access, Answer, BodyRule, Call, Handler, NetLimits, Plane, Resource, Rule, Server, ServerTls,
+    };
+    use http::StatusCode;
+    use panetiere_api::client::ClientConfig;
+    use panetiere_api::media::MediaType;
+    use panetiere_api::problem::{Code, Problem};
+    use panetiere_api::testing::{Scene, Stage};
+    use panetiere_api::tls::{SpkiDigest, Validity};
+    use rustls::time_provider::DefaultTimeProvider;
+    use std::collections::VecDeque;
+
+    /// Answers what it was told to, one after the other, and takes down the paths.
+    struct Script {
+        answers: Mutex<VecDeque<StatusCode>>,
+        asked: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Handler for Script {
+        type Route = String;
+
+        fn resource(&self, path: &str, _: Option<&str>) -> Result<Resource<String>, Problem> {
+            let body = BodyRule::AtMost { media: MediaType::ServerSum, max: 1 << 20 };
+            Ok(Resource { route: path.to_owned(), rules: vec![Rule::put(body)] })
+        }
+
+        async fn handle(&self, mut call: Call<String>) -> Result<Answer, Problem> {
+            let body = call.body.collect().await?;
+            self.asked.lock().unwrap().push(format!("{} {}", call.route, body.len()));
+            match self.answers.lock().unwrap().pop_front() {
+                Some(StatusCode::CREATED) => Ok(Answer::empty(StatusCode::CREATED)),
+                Some(StatusCode::CONFLICT) => Err(Problem::new("conflict", StatusCode::CONFLICT, "Another")),
+                _ => Err(Problem::from(Code::Shed).with_retry_after(0)),
+            }
+        }
+    }
+
+    fn bulletin(answers: &[StatusCode]) -> (Server, SpkiDigest, Arc<Mutex<Vec<String>>>) {
+        let now = unix_time();
+        let validity = Validity { not_before: now - 60, not_after: now + 3600 };
+        let issued = self_signed(&["127.0.0.1"], KeyKind::P256, validity).unwrap();
+        let clock = Arc::new(DefaultTimeProvider);
+        let (certificate, key) = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
+        let tls = ServerTls::new(certificate, key, ClientCertificates::NotAsked, clock.clone()).unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let script =
+            Script { answers: Mutex::new(answers.iter().copied().collect()), asked: Arc::clone(&asked) };
+        let limits = NetLimits::default();
+        let plane = Plane {
+            name: "test",
+            handler: script,
+            access: Access::Public,
+            tls: Some(Arc::new(tls)),
+            quotas: None,
+            budget: ByteBudget::new(limits.inflight_bytes),
+            limits,
+            clock,
+        };
+        let server = Server::start(bind(([127, 0, 0, 1], 0).into()).unwrap(), plane).unwrap();
+        (server, issued.spki, asked)
+    }
+
+    /// Sums of three servers.
+    fn orders() -> Vec<Order> {
+        let mut stage = Stage::new(Scene::new(5, 4, 40, |shape| shape.servers(3)));
+        let (session, sent) = stage.closed();
+        let set = stage.set(&session).clone();
+        let order = |server| {
+            let sum = stage.server_sum(&session, server, &set, &sent);
+            let body = Some(sum.to_bytes(&stage.scene.net.params));
+            Order::Publish { round: RoundId(1), leaf: Box::new(Leaf::ServerSum(sum.signed().clone())), body }
+        };
+        (0..3).map(order).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_published_is_tried_until_it_is_taken_or_refused() {
+        let busy = StatusCode::SERVICE_UNAVAILABLE;
+        let answers = [busy, busy, busy, busy, StatusCode::CREATED, StatusCode::CONFLICT];
+        let (server, pin, asked) = bulletin(&answers);
+        let port = server.address().port();
+        let upstream = Arc::new(Upstream::new(ClientConfig::new("127.0.0.1", port, vec![pin])).unwrap());
+        let stop = CancellationToken::new();
+        let publisher = Publisher::new(upstream, stop.clone());
+        let orders = orders();
+        let len = |order: &Order| match order {
+            Order::Publish { body: Some(body), .. } => body.len(),
+            _ => 0,
+        };
+        // Taken at the fifth try; asked for at once again, it is left alone.
+        let done = async {
+            publisher.submit([orders[0].clone()]);
+            publisher.submit([orders[0].clone()]);
+            while publisher.lock().values().any(|task| task.again.is_none()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            publisher.submit([orders[0].clone()]);
+        };
+        timeout(Duration::from_secs(20), done).await.unwrap();
+        let line = |server: usize| format!("/v1/rounds/1/sums/{server} {}", len(&orders[server]));
+        assert_eq!(*asked.lock().unwrap(), vec![line(0); 5]);
+        // Refused: not tried again. Never answered well: tried until the round is over.
+        publisher.submit([orders[1].clone(), orders[2].clone()]);
+        let tried = async {
+            while asked.lock().unwrap().len() < 8 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), tried).await.unwrap();
+        publisher.keep(|_| false);
+        publisher.drain().await;
+        let asked = asked.lock().unwrap().clone();
+        let once = [line(1), line(2)].map(|line| asked.iter().filter(|other| **other == line).count() == 1);
+        assert!(once[0] != once[1], "one was refused and left alone: {asked:?}");
+        server.drain().await;
+    }
+
+    #[tokio::test]
+    async fn another_server_is_told_from_one_that_is_down() {
+        let (server, _, asked) = bulletin(&[]);
+        let port = server.address().port();
+        let other = SpkiDigest([7; 32]);
+        let upstream = Upstream::new(ClientConfig::new("127.0.0.1", port, vec![other])).unwrap();
+        let error = upstream.size().await.unwrap_err();
+        assert!(error.is_wrong_server() && !error.is_final(), "{error}");
+        assert!(asked.lock().unwrap().is_empty());
+        server.drain().await;
+        let path = panetiere_api::path::Path::Wait.to_string();
+        let error =
+            upstream.get("checkpoint", &path, 1, panetiere_api::client::Resume::Never).await.unwrap_err();
+        assert!(!error.is_wrong_server(), "{error}");
     }
 }

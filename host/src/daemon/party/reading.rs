@@ -7,16 +7,24 @@ use crate::net::compute::Compute;
 use crate::net::metrics;
 use crate::role::Order;
 use crate::round::conductor::Millis;
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, bail};
 use panetiere::fault::Fault;
 use panetiere_api::follow::{FollowError, RECENT_HEADS};
 use panetiere_api::round::{Blobs, Record};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tlog::checkpoint::Checkpoint;
 use tlog::note::Note;
+use tokio::sync::Mutex as Turns;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+/// How long a job under way may take when the daemon goes down.
+const LAST: Duration = Duration::from_millis(500);
 
 /// A role that reads the log.
 pub trait Reads: Send + 'static {
@@ -52,22 +60,28 @@ pub enum Reading {
 }
 
 /// A role's state machine, used by one job at a time in the pool.
+///
+/// A job takes its turn before it gets to a thread, and keeps it until it is done, whoever has asked for it: a thread that
+/// waits for parts of one job may be given another meanwhile, and must not wait for itself.
 pub struct Seat<T> {
-    role: Arc<Mutex<T>>,
+    role: Arc<Turns<T>>,
     compute: Compute,
     beside: Arc<Beside>,
+    panicked: Arc<AtomicBool>,
 }
 
 impl<T> Clone for Seat<T> {
     fn clone(&self) -> Self {
-        Self { role: Arc::clone(&self.role), compute: self.compute.clone(), beside: Arc::clone(&self.beside) }
+        let (role, compute) = (Arc::clone(&self.role), self.compute.clone());
+        let (beside, panicked) = (Arc::clone(&self.beside), Arc::clone(&self.panicked));
+        Self { role, compute, beside, panicked }
     }
 }
 
 impl<T: Send + 'static> Seat<T> {
     /// The seat of a role.
     pub fn new(role: T, compute: Compute) -> Self {
-        Self { role: Arc::new(Mutex::new(role)), compute, beside: Arc::default() }
+        Self { role: Arc::new(Turns::new(role)), compute, beside: Arc::default(), panicked: Arc::default() }
     }
 
     /// Does something with the role in the pool, after what was asked for before.
@@ -80,14 +94,29 @@ impl<T: Send + 'static> Seat<T> {
         class: &'static str,
         job: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> anyhow::Result<R> {
-        let role = Arc::clone(&self.role);
-        let done = self.compute.run(class, move || role.lock().map(|mut role| job(&mut role)).ok()).await;
-        done.with_context(|| format!("the job {class}"))?.ok_or_else(|| anyhow!("a job has panicked"))
+        let mut role = Arc::clone(&self.role).lock_owned().await;
+        if self.panicked.load(Ordering::Relaxed) {
+            bail!("a job has panicked before {class}");
+        }
+        let done = self.compute.run(class, move || job(&mut role)).await;
+        if done.is_err() {
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+        done.with_context(|| format!("the job {class}"))
     }
 
-    /// The pool.
-    pub const fn compute(&self) -> &Compute {
-        &self.compute
+    /// Waits for the tasks beside, which were told to stop, and for the job under way, so that what they hold is closed: but
+    /// not for long.
+    pub async fn end(&self, tasks: &TaskTracker) {
+        tasks.close();
+        let ended = async {
+            tasks.wait().await;
+            // A job that has panicked has ended, too.
+            let _ = self.with("end", |_| ()).await;
+        };
+        if timeout(LAST, ended).await.is_err() {
+            crate::safe_warn!("a job has not ended");
+        }
     }
 }
 
@@ -191,11 +220,12 @@ impl Evidences {
     /// # Errors
     /// If it cannot be kept.
     pub fn fork(&self, code: &'static str, size: u64, second: &Note) -> anyhow::Result<()> {
-        crate::safe_error!(
-            "the log contradicts what was read of it: nothing is released",
-            code = code,
-            size = size
-        );
+        // Leaves that do not hash to what was signed may have been spoilt on the way; a root that was signed cannot.
+        if code == "follow_root" {
+            crate::safe_warn!("leaves do not hash to the root that the log signed", size = size);
+        } else {
+            crate::safe_error!("the log contradicts what was read of it", code = code, size = size);
+        }
         metrics::split_view(code);
         let first = {
             let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,5 +256,60 @@ impl Evidences {
             write("first.note", first).context("evidence cannot be kept")?;
         }
         write("second.note", second).context("evidence cannot be kept")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::role::recipient::Recipient;
+    use panetiere::ids::ClientId;
+    use panetiere::sig::SigningKey;
+    use panetiere_api::client::ClientConfig;
+    use panetiere_api::testing::{MemoryLog, Scene};
+
+    fn log(scene: &Scene, clients: &[u32]) -> MemoryLog {
+        let mut log = MemoryLog::default();
+        log.append(&scene.epoch_leaf(scene.plan()));
+        for client in clients {
+            log.append(&scene.admission(ClientId(*client)));
+        }
+        log
+    }
+
+    #[tokio::test]
+    async fn two_histories_are_kept_as_evidence_and_reading_goes_on_in_the_first() {
+        let scene = Scene::new(1, 4, 40, |shape| shape.servers(4));
+        let directory = tempfile::tempdir().unwrap();
+        let evidences = Evidences::new(directory.path()).unwrap();
+        let key = SigningKey::from_scalar(&scene.recipient.expose_scalar()).unwrap();
+        let recipient = Recipient::new(Arc::new(key), scene.record());
+        let seat = Seat::new(recipient, Compute::new(1, 4).unwrap());
+        // Nobody is asked: no leaf names a blob.
+        let upstream = Upstream::new(ClientConfig::new("127.0.0.1", 1, Vec::new())).unwrap();
+        let batch = |log: &MemoryLog, from: usize| Batch {
+            note: log.checkpoint(&scene.log_key()),
+            from: u64::try_from(from).unwrap(),
+            entries: log.entries[from..].to_vec(),
+        };
+        let (read, other) = (log(&scene, &[0, 1]), log(&scene, &[0, 2]));
+        let outcome = seat.read(0, batch(&read, 0), &upstream, &evidences).await.unwrap();
+        assert!(matches!(outcome, Reading::Done(_)));
+        let fork = Batch { entries: Vec::new(), ..batch(&other, 3) };
+        let outcome = seat.read(0, fork, &upstream, &evidences).await.unwrap();
+        assert!(matches!(outcome, Reading::Again));
+        let kept: Vec<PathBuf> = fs::read_dir(directory.path().join("evidence"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        let [kept] = &kept[..] else { panic!("{kept:?}") };
+        let note = |name: &str| fs::read_to_string(kept.join(name)).unwrap();
+        assert_eq!(note("first.note"), read.checkpoint(&scene.log_key()).to_string());
+        assert_eq!(note("second.note"), other.checkpoint(&scene.log_key()).to_string());
+        // A part that was read already is not given to the reader again.
+        let longer = log(&scene, &[0, 1, 3]);
+        let outcome = seat.read(0, batch(&longer, 1), &upstream, &evidences).await.unwrap();
+        assert!(matches!(outcome, Reading::Done(_)));
+        assert_eq!(seat.with("size", |role| role.record().size()).await.unwrap(), 4);
     }
 }

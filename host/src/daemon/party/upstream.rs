@@ -49,7 +49,7 @@ impl Backoff {
     }
 
     /// The next wait: half of the step for certain, half by chance.
-    pub fn next(&mut self) -> Duration {
+    pub fn step(&mut self) -> Duration {
         let step = wait_of(self.failures);
         self.failures = self.failures.saturating_add(1);
         let mut random = [0; 2];
@@ -61,7 +61,7 @@ impl Backoff {
 
     /// Waits so long.
     pub async fn wait(&mut self) {
-        tokio::time::sleep(self.next()).await;
+        tokio::time::sleep(self.step()).await;
     }
 }
 

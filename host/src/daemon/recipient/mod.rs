@@ -100,7 +100,10 @@ pub async fn run(process: Process, config_path: &Path, config: RecipientConfig) 
     let key = Arc::new(signing_key(&resolve(config_path, &config.signing_key_file))?);
     let upstream = Arc::new(Upstream::operator(&deployment, config_path, &config.tls)?);
     let runtime = tokio::runtime::Handle::current();
-    let bodies = Arc::new(RemoteBodies::new(Arc::clone(&upstream), runtime, Some(path.join("bodies")))?);
+    let bodies = RemoteBodies::new(Arc::clone(&upstream), runtime, Some(path.join("bodies")))?;
+    let aggregators =
+        deployment.aggregators.iter().map(|aggregator| Upstream::new(aggregator.data_client()).map(Arc::new));
+    let bodies = Arc::new(bodies.with_aggregators(aggregators.collect::<anyhow::Result<_>>()?));
     let outbox = Arc::new(Outbox::open(&path)?);
     let recipient = Recipient::new(key, Record::new(deployment.anchor.clone(), process.kernels));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -149,6 +152,7 @@ pub async fn run(process: Process, config_path: &Path, config: RecipientConfig) 
     let outcome = stop.run_until_cancelled(work).await;
     stop.cancel();
     publisher.drain().await;
+    daemon.seat.end(&daemon.tasks).await;
     if let Some(listener) = listener {
         listener.drain().await;
     }
@@ -285,7 +289,7 @@ impl Daemon {
             .later
             .entry(round)
             .or_insert_with(|| Later { at: Instant::now(), backoff: Backoff::default() });
-        later.at = Instant::now() + later.backoff.next();
+        later.at = Instant::now() + later.backoff.step();
     }
 
     async fn recover(&mut self, round: RoundId) -> anyhow::Result<()> {
@@ -314,8 +318,13 @@ impl Daemon {
             Err(error) => {
                 crate::safe_warn!("round not recovered yet", round = round, code = error.code());
                 tracing::debug!(error = crate::chain::chain(&error), "not recovered");
-                if let RecoverError::Foreign { round, body, .. } = error {
-                    self.bodies.discard(round, body)?;
+                match error {
+                    RecoverError::Foreign { round, body, .. } => self.bodies.discard(round, body)?,
+                    // With whole posts it can be told which aggregator's sum is false.
+                    RecoverError::NotRecovered { .. } if self.bodies.want_whole(round) => {
+                        self.seat.with("repeat", move |recipient| recipient.repeat(round)).await?;
+                    }
+                    _ => {}
                 }
                 self.put_off(round);
             }

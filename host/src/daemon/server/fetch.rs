@@ -48,7 +48,7 @@ impl Fetches {
         (batch.from..).zip(&batch.entries).filter_map(place).collect()
     }
 
-    pub fn add(&mut self, places: Vec<((SessionId, ClientId), u64)>) {
+    pub fn add(&mut self, places: impl Iterator<Item = ((SessionId, ClientId), u64)>) {
         for (post, index) in places {
             self.places.entry(post).or_insert(index);
         }

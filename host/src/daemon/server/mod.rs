@@ -137,6 +137,7 @@ pub async fn run(process: Process, config_path: &Path, config: ServerConfig) -> 
     let outcome = stop.run_until_cancelled(daemon.serve(&process, news)).await;
     stop.cancel();
     publisher.drain().await;
+    daemon.seat.end(&daemon.tasks).await;
     outcome.unwrap_or(Ok(()))
 }
 
@@ -193,8 +194,9 @@ impl Daemon {
         let posts = self.envelopes.places(&batch);
         let reading = self.seat.read(self.now(), batch, &self.upstream, &self.evidences).await?;
         let size = self.seat.with("read", |server| server.head().size).await?;
+        // Also of a part that was read before a blob was missing; what was not read is perhaps not the log's.
+        self.envelopes.add(posts.into_iter().filter(|(_, index)| *index < size));
         if let Reading::Done(orders) = reading {
-            self.envelopes.add(posts);
             self.publisher.submit(orders);
             self.clean_up().await?;
         }
