@@ -73,7 +73,7 @@ impl ShareLayout {
 }
 
 /// The sum of the shares of one lane, in transported form: the lane's whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AggregatedShare {
     /// Largest magnitude that a packed digit may have.
     bound: u32,
@@ -82,6 +82,19 @@ pub struct AggregatedShare {
     digits: Vec<u8>,
     pub(super) path: Vec<[ShortPoly; PATH_POLYS_PER_LEVEL]>,
 }
+
+/// Digit by digit, whatever the width that they are packed at.
+impl PartialEq for AggregatedShare {
+    fn eq(&self, other: &Self) -> bool {
+        let digits = match other.packed_at(self.bound) {
+            Some(packed) => self.digits == packed,
+            None => self.digits() == other.digits(),
+        };
+        digits && self.path == other.path
+    }
+}
+
+impl Eq for AggregatedShare {}
 
 impl AggregatedShare {
     /// Appends the packed opening: share digits, least significant first within a polynomial, then the path from the
@@ -127,9 +140,10 @@ impl DecodeWith<ShareLayout> for AggregatedShare {
     fn decode_with(layout: &ShareLayout, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let (bound, count) = (layout.digit_bound, DIGITS * layout.block);
         let len = packed_len(short_width(bound));
-        let (start, mut words) = (reader.offset(), vec![0; N]);
+        let (start, mut words) = (reader.offset(), Vec::new());
         for _ in 0..count {
             reader.field(len, "share digit sum", |bytes| {
+                words.resize(N, 0);
                 check_words(layout.kernels, bytes, short_width(bound), 2 * bound, &mut words)
             })?;
         }
