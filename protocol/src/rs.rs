@@ -14,6 +14,7 @@ use chipmunk::ring::modulus::Prime;
 use chipmunk::ring::pack::{PackError, packed_len};
 use rayon::prelude::*;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Residue limbs of a WIRE coefficient.
@@ -223,76 +224,72 @@ impl RsParams {
         Ok(blocks.into_iter().chain(parity).collect())
     }
 
-    /// Hands over the polynomials of a systematic share in turn, both limbs of each, read out of the packed ciphertext:
-    /// what is done with one is done while it is in the cache.
+    /// Codes some neighbouring polynomials of every share at once: `words` gets those of the first lane, then those of
+    /// the second, and so on, both limbs of each. What is done with them is done while they are in the cache.
     ///
     /// # Errors
-    /// As [`encode`](Self::encode), for this share only.
-    pub(crate) fn each_poly(
+    /// As [`encode`](Self::encode), for these polynomials only: the first of the first share that has any.
+    ///
+    /// # Panics
+    /// If a block does not have these polynomials.
+    pub(crate) fn encode_strip(
         &self,
         ciphertext: &[u8],
-        lane: NodeId,
-        mut take: impl FnMut([&[u32]; LIMBS]),
+        polys: Range<usize>,
+        words: &mut Vec<u32>,
     ) -> Result<(), RsError> {
         self.check_len(ciphertext, self.polys)?;
-        let (first, len) = (usize::from(lane.0) * self.block, self.lattice.wire_poly_len());
-        let mut words = [0; LIMBS * N];
-        for poly in first..first + self.block {
-            match ciphertext.get(poly * len..(poly + 1) * len) {
-                Some(packed) => self
-                    .unpack_into(packed, &mut words)
-                    .map_err(|(limb, source)| RsError::Malformed { poly, limb, source })?,
-                // The last block is padded with zeros.
-                None => words.fill(0),
-            }
-            let (first, second) = words.split_at(N);
-            take([first, second]);
+        assert!(polys.end <= self.block, "polynomials {polys:?} of {}", self.block);
+        let strip = polys.len() * LIMBS * N;
+        words.resize(usize::from(self.lanes) * strip, 0);
+        let (systematic, parity) = words.split_at_mut(usize::from(self.needed) * strip);
+        for (lane, words) in systematic.chunks_exact_mut(strip).enumerate() {
+            let packed = self.strip(ciphertext, lane, &polys);
+            let present = packed.len() / self.lattice.wire_poly_len() * LIMBS * N;
+            let (words, padding) = words.split_at_mut(present);
+            padding.fill(0);
+            self.unpack_into(packed, words).map_err(|(at, source)| {
+                let poly = lane * self.block + polys.start + at / LIMBS;
+                RsError::Malformed { poly, limb: at % LIMBS, source }
+            })?;
+        }
+        for (row, out) in self.parity().iter().zip(parity.chunks_exact_mut(strip)) {
+            let blocks: Vec<&[u32]> = systematic.chunks_exact(strip).collect();
+            out.chunks_exact_mut(N)
+                .enumerate()
+                .for_each(|(at, out)| self.combine_limb(row, &blocks, at, out));
         }
         Ok(())
     }
 
-    /// The parity shares of a packed ciphertext, those of the lanes from k on; no other share is made.
-    ///
-    /// # Errors
-    /// As [`encode`](Self::encode).
-    pub(crate) fn encode_parity(&self, ciphertext: &[u8]) -> Result<Vec<Share>, RsError> {
-        self.check_len(ciphertext, self.polys)?;
-        let (rows, kernels) = (self.parity(), self.lattice.kernels());
-        let factors: Vec<_> = rows.iter().map(filled).collect();
-        let (needed, width) = (usize::from(self.needed), self.lattice.wire.limb_width());
-        let len = packed_len(width);
-        // Limb by limb through the block: that of every systematic share, then the same of every parity share.
-        let limb = |words: &mut Vec<u32>, at: usize| {
-            words.resize(needed * N, 0);
-            for (lane, words) in words.chunks_exact_mut(N).enumerate() {
-                let place = lane * self.block * LIMBS + at;
-                let Some(packed) = ciphertext.get(place * len..(place + 1) * len) else {
-                    words.fill(0);
-                    continue;
-                };
-                let max = self.lattice.wire.primes()[at % LIMBS].q() - 1;
-                if (kernels.unpack)(width, packed, words) > max {
-                    let source = PackError::OutOfRange { max };
-                    return Err(RsError::Malformed { poly: place / LIMBS, limb: place % LIMBS, source });
-                }
-            }
-            let combined = factors.iter().map(|row| {
-                let terms = row[at % LIMBS].iter().zip(words.chunks_exact(N));
-                let terms: Vec<[&[u32]; 2]> =
-                    terms.map(|(factor, words)| [factor.as_slice(), words]).collect();
-                let mut out = vec![0; N];
-                (kernels.dot)(&self.lattice.wire.primes()[at % LIMBS], &terms, &mut out);
-                out
-            });
-            Ok(combined.collect::<Vec<_>>())
-        };
-        let limbs: Vec<Result<_, RsError>> =
-            (0..self.block * LIMBS).into_par_iter().map_init(Vec::new, limb).collect();
-        let mut shares: Vec<_> = rows.iter().map(|_| Vec::with_capacity(self.block * LIMBS * N)).collect();
-        for limb in limbs {
-            shares.iter_mut().zip(limb?).for_each(|(share, limb)| share.extend_from_slice(&limb));
+    /// Puts the packed form of what [`encode_strip`](Self::encode_strip) made of one lane's polynomials into `out`: cut
+    /// out of the packed ciphertext where it stands there.
+    pub(crate) fn pack_strip(
+        &self,
+        ciphertext: &[u8],
+        lane: usize,
+        polys: &Range<usize>,
+        words: &[u32],
+        out: &mut [u8],
+    ) {
+        if lane < usize::from(self.needed) {
+            let packed = self.strip(ciphertext, lane, polys);
+            let (out, padding) = out.split_at_mut(packed.len());
+            out.copy_from_slice(packed);
+            // Zero residues pack to zero bytes.
+            padding.fill(0);
+            return;
         }
-        Ok(shares.into_iter().map(Share).collect())
+        let (width, strip) = (self.lattice.wire.limb_width(), polys.len() * LIMBS * N);
+        let limbs =
+            words[lane * strip..][..strip].chunks_exact(N).zip(out.chunks_exact_mut(packed_len(width)));
+        limbs.for_each(|(limb, out)| (self.lattice.kernels().pack)(width, limb, out));
+    }
+
+    /// Where some polynomials of a systematic share stand in the packed ciphertext, as far as they are not padding.
+    fn strip<'a>(&self, ciphertext: &'a [u8], lane: usize, polys: &Range<usize>) -> &'a [u8] {
+        let at = |poly| ciphertext.len().min((lane * self.block + poly) * self.lattice.wire_poly_len());
+        &ciphertext[at(polys.start)..at(polys.end)]
     }
 
     /// The packed form of a share: its polynomials as a packed ciphertext has them.
@@ -302,18 +299,6 @@ impl RsParams {
         out.resize(start + self.share_len(), 0);
         let limbs = share.0.chunks_exact(N).zip(out[start..].chunks_exact_mut(len));
         limbs.for_each(|(limb, out)| (self.lattice.kernels().pack)(width, limb, out));
-    }
-
-    /// Appends the packed share of a lane, cut out of the packed ciphertext or one of the parity shares.
-    pub(crate) fn pack_lane(&self, ciphertext: &[u8], lane: NodeId, parity: &[Share], out: &mut Vec<u8>) {
-        if let Some(parity) = lane.0.checked_sub(self.needed).and_then(|at| parity.get(usize::from(at))) {
-            return self.pack(parity, out);
-        }
-        let (start, len) = (usize::from(lane.0) * self.share_len(), self.share_len());
-        let end = out.len() + len;
-        out.extend_from_slice(&ciphertext[ciphertext.len().min(start)..ciphertext.len().min(start + len)]);
-        // Zero residues pack to zero bytes.
-        out.resize(end, 0);
     }
 
     /// Reads a packed share.
@@ -470,22 +455,20 @@ impl RsParams {
 
     /// The combination of shares by a row of factors.
     fn combine(&self, row: &Row, shares: &[&Share]) -> Share {
-        let kernels = self.lattice.kernels();
-        let factors = filled(row);
         let mut out = vec![0; self.block * LIMBS * N];
-        out.par_chunks_exact_mut(N).enumerate().for_each(|(at, out)| {
-            let factors = factors[at % LIMBS].iter().zip(shares);
-            let terms: Vec<[&[u32]; 2]> =
-                factors.map(|(factor, share)| [factor.as_slice(), &share.0[at * N..][..N]]).collect();
-            (kernels.dot)(&self.lattice.wire.primes()[at % LIMBS], &terms, out);
-        });
+        let shares: Vec<&[u32]> = shares.iter().map(|share| share.words()).collect();
+        let limbs = out.par_chunks_exact_mut(N).enumerate();
+        limbs.for_each(|(at, out)| self.combine_limb(row, &shares, at, out));
         Share(out)
     }
-}
 
-/// Each factor in every slot, so that one pass makes the whole inner product.
-fn filled(row: &Row) -> [Vec<[u32; N]>; LIMBS] {
-    row.each_ref().map(|row| row.iter().map(|&factor| [factor; N]).collect())
+    /// Limb number `at` of that.
+    fn combine_limb(&self, row: &Row, shares: &[&[u32]], at: usize, out: &mut [u32]) {
+        let rows = shares.iter().map(|words| &words[at * N..][..N]);
+        let terms: Vec<(u32, &[u32])> = row[at % LIMBS].iter().copied().zip(rows).collect();
+        out.fill(0);
+        (self.lattice.kernels().combine)(&self.lattice.wire.primes()[at % LIMBS], &terms, out);
+    }
 }
 
 #[cfg(test)]

@@ -69,23 +69,19 @@ impl<const K: usize> DigitBase<K> {
     /// `sum b^i d_i` in the ring, limb by limb. Digits may be sums of digits, of magnitude below every prime; the base
     /// is below them too.
     pub fn recompose<R: Ring>(&self, ring: &RingContext<R>, digits: &[ShortPoly; K]) -> Poly<R, Coeff> {
-        let mut out = Poly::zero();
-        for limb in 0..R::LIMBS {
-            self.recompose_limb(&ring.primes()[limb], ring.kernels(), digits, out.limb_mut(limb));
-        }
-        out
-    }
-
-    /// One limb of [`recompose`](Self::recompose), into N words that are there already.
-    pub fn recompose_limb(&self, prime: &Prime, kernels: &Kernels, digits: &[ShortPoly; K], out: &mut [u32]) {
+        let (mut out, kernels) = (Poly::zero(), ring.kernels());
         let mut term = [0; N];
         let (most, rest) = digits.split_last().expect("a base has three digits or four");
-        (kernels.from_signed)(prime, out, most.coefficients());
-        for digit in rest.iter().rev() {
-            (kernels.scale)(prime, out, self.base);
-            (kernels.from_signed)(prime, &mut term, digit.coefficients());
-            (kernels.add)(prime, out, &term);
+        for (limb, prime) in ring.primes().iter().enumerate() {
+            let out = out.limb_mut(limb);
+            (kernels.from_signed)(prime, out, most.coefficients());
+            for digit in rest.iter().rev() {
+                (kernels.scale)(prime, out, self.base);
+                (kernels.from_signed)(prime, &mut term, digit.coefficients());
+                (kernels.add)(prime, out, &term);
+            }
         }
+        out
     }
 }
 
@@ -116,8 +112,8 @@ impl DigitBase<DIGITS> {
 
     /// The third digits, given the element and the other two: `(value - d_0 - b d_1) / b^2`, centred.
     ///
-    /// Any element and digits have such a result; it is short only if the element was made of short digits, so the
-    /// caller checks its norm.
+    /// Any element and digits of magnitude below the modulus have such a result; it is short only if the element was
+    /// made of short digits, so the caller checks its norm.
     pub fn last_digit<R: Ring>(
         &self,
         ring: &RingContext<R>,
@@ -125,15 +121,18 @@ impl DigitBase<DIGITS> {
         first: &ShortPoly,
         second: &ShortPoly,
     ) -> ShortPoly {
-        let prime = &ring.primes()[0];
+        let (prime, kernels) = (&ring.primes()[0], ring.kernels());
         let inverse = prime.inverse(prime.reduce(u64::from(self.base) * u64::from(self.base)));
-        let base = i64::from(self.base);
+        let (mut rest, mut known) = (value.clone(), [0; N]);
+        let rest = rest.limb_mut(0);
+        (kernels.from_signed)(prime, &mut known, second.coefficients());
+        (kernels.scale)(prime, &mut known, prime.reduce(self.base.into()));
+        (kernels.sub)(prime, rest, &known);
+        (kernels.from_signed)(prime, &mut known, first.coefficients());
+        (kernels.sub)(prime, rest, &known);
+        (kernels.scale)(prime, rest, inverse);
         let mut out = ShortPoly::zero();
-        for (i, out) in out.coefficients_mut().iter_mut().enumerate() {
-            let known = i64::from(first.coefficients()[i]) + base * i64::from(second.coefficients()[i]);
-            let rest = prime.sub(value.limb(0)[i], prime.from_i64(known));
-            *out = prime.centred(prime.mul(rest, inverse));
-        }
+        (kernels.centred)(prime, rest, out.coefficients_mut());
         out
     }
 }
@@ -170,18 +169,30 @@ impl PairDigits {
         &self.base
     }
 
-    /// The four balanced digits of each coefficient, lifted from both limbs and centred, least significant first.
-    /// Constant time.
-    pub fn decompose(&self, limbs: [&[u32]; 2]) -> [ShortPoly; PAIR_DIGITS] {
-        let mut digits = std::array::from_fn(|_| ShortPoly::zero());
-        self.decompose_into(limbs, &mut digits);
-        digits
+    /// The four balanced digits of each coefficient, lifted from both limbs and centred, least significant first, each
+    /// increased by the base's [`bound`](DigitBase::bound), so that none is negative. Constant time.
+    pub fn decompose(&self, limbs: [&[u32]; 2], digits: [&mut [u32]; PAIR_DIGITS]) {
+        (self.kernels.decompose_pair)(self, limbs, digits);
     }
 
-    /// [`decompose`](Self::decompose) into digits that are there already.
-    pub fn decompose_into(&self, limbs: [&[u32]; 2], digits: &mut [ShortPoly; PAIR_DIGITS]) {
-        let out = digits.each_mut().map(ShortPoly::coefficients_mut);
-        (self.kernels.decompose_pair)(self, limbs, out);
+    /// Whether [`recompose`](Self::recompose) takes digits of magnitude up to `offset`, increased by it.
+    pub fn holds(&self, offset: u32) -> bool {
+        2 * u64::from(offset) * (u64::from(self.base.base) + 1) < 1 << u32::BITS
+    }
+
+    /// Both limbs of `sum b^i (d_i - offset)`. Constant time.
+    ///
+    /// Range: digits up to `2 * offset`, an offset that [`holds`](Self::holds).
+    pub fn recompose(&self, offset: u32, digits: [&[u32]; PAIR_DIGITS], limbs: [&mut [u32]; 2]) {
+        debug_assert!(self.holds(offset));
+        (self.kernels.recompose_pair)(self, offset, digits, limbs);
+    }
+
+    /// What increasing all digits by `offset` adds: `offset (1 + b + b^2 + b^3)`.
+    pub(crate) fn excess(&self, prime: &Prime, offset: u32) -> u32 {
+        let b = prime.reduce(self.base.base.into());
+        let sum = (1..PAIR_DIGITS).fold(1, |sum, _| prime.reduce(u64::from(sum) * u64::from(b) + 1));
+        prime.mul(prime.reduce(offset.into()), sum)
     }
 }
 
@@ -252,12 +263,23 @@ mod tests {
                 let limbs = set.wire.map(|q| -> Vec<u32> {
                     values.iter().map(|v| u32::try_from(v.rem_euclid(q.into())).unwrap()).collect()
                 });
-                let split = digits.decompose([&limbs[0], &limbs[1]]);
+                let mut split = [(); PAIR_DIGITS].map(|()| vec![0; N]);
+                digits.decompose([&limbs[0], &limbs[1]], split.each_mut().map(Vec::as_mut_slice));
+                let bound = digits.base().bound();
                 for (i, &value) in values.iter().enumerate() {
-                    let got = split.each_ref().map(|digit| i64::from(digit.coefficients()[i]));
+                    let got = split.each_ref().map(|digit| i64::from(digit[i]) - i64::from(bound));
                     prop_assert_eq!(got, by_definition(value, set.share_base.into()));
                 }
-                let element = digits.base().recompose(&ring, &split);
+                let [mut first, mut second] = [vec![0; N], vec![0; N]];
+                digits.recompose(bound, split.each_ref().map(Vec::as_slice), [&mut first, &mut second]);
+                prop_assert_eq!(&[first, second], &limbs);
+                let signed = split.each_ref().map(|digit| {
+                    let mut poly = ShortPoly::zero();
+                    let signed = digit.iter().map(|d| d.cast_signed() - bound.cast_signed());
+                    poly.coefficients_mut().iter_mut().zip(signed).for_each(|(c, d)| *c = d);
+                    poly
+                });
+                let element = digits.base().recompose(&ring, &signed);
                 for (limb, words) in limbs.iter().enumerate() {
                     prop_assert_eq!(element.limb(limb), words);
                 }

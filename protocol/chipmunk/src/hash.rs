@@ -3,6 +3,7 @@
 use crate::ring::expand::Expander;
 use crate::ring::{Coeff, Ntt, NttRing, Poly, RingContext, ShortPoly, sample};
 use std::borrow::Borrow;
+use std::ops::Range;
 use zeroize::Zeroizing;
 
 /// Columns transformed before their products are added up: no more than fit without a reduction (15), and few enough
@@ -48,7 +49,35 @@ impl<R: NttRing> RingHash<R> {
 
     /// A hash that takes one column after another: a row may be hundreds long, and its columns need not all exist.
     pub fn begin<'a>(&'a self, ring: &'a RingContext<R>, memory: &'a mut HashMemory<R>) -> Hashing<'a, R> {
-        Hashing { ring, row: &self.row, batch: &mut memory.0, filled: 0, sum: None }
+        Hashing { ring, row: &self.row, batch: &mut memory.0, filled: 0, sum: Poly::zero() }
+    }
+
+    /// Adds the products of some groups of `K` columns to a sum that [`RingContext::inverse`] makes a hash of, once all
+    /// columns are in it. `fill` puts the columns of a group in place, as residues of the ring. The fewer groups at a time,
+    /// the sooner what was just put in place is used.
+    ///
+    /// # Panics
+    /// If the row ends before the groups.
+    pub fn add_groups<const K: usize>(
+        &self,
+        ring: &RingContext<R>,
+        groups: Range<usize>,
+        memory: &mut HashMemory<R>,
+        sum: &mut Poly<R, Ntt>,
+        mut fill: impl FnMut(usize, [&mut [u32]; K]),
+    ) {
+        assert_eq!(R::LIMBS, 1, "the columns are residues of one prime");
+        let batch = &mut memory.0;
+        let columns = K * groups.len();
+        if batch.len() < columns {
+            batch.resize_with(columns, Poly::zero);
+        }
+        let row = &self.row[K * groups.start..K * groups.end];
+        for (group, columns) in groups.zip(batch.as_chunks_mut::<K>().0) {
+            fill(group, columns.each_mut().map(|column| column.limb_mut(0)));
+            columns.iter_mut().for_each(|column| ring.forward_in_place(column));
+        }
+        ring.dot_add(row, batch[..columns].iter(), sum);
     }
 }
 
@@ -71,7 +100,7 @@ pub struct Hashing<'a, R: NttRing> {
     row: &'a [Poly<R, Ntt>],
     batch: &'a mut Vec<Poly<R, Ntt>>,
     filled: usize,
-    sum: Option<Poly<R, Ntt>>,
+    sum: Poly<R, Ntt>,
 }
 
 impl<R: NttRing> Hashing<'_, R> {
@@ -93,11 +122,7 @@ impl<R: NttRing> Hashing<'_, R> {
 
     fn flush(&mut self) {
         let (row, rest) = self.row.split_at(self.filled);
-        let products = self.ring.dot(row, self.batch[..self.filled].iter());
-        match &mut self.sum {
-            Some(sum) => self.ring.add_assign(sum, &products),
-            None => self.sum = Some(products),
-        }
+        self.ring.dot_add(row, self.batch[..self.filled].iter(), &mut self.sum);
         (self.row, self.filled) = (rest, 0);
     }
 
@@ -110,7 +135,7 @@ impl<R: NttRing> Hashing<'_, R> {
             self.flush();
         }
         assert!(self.row.is_empty(), "as many columns as the row has");
-        self.ring.inverse(self.sum.unwrap_or_else(Poly::zero))
+        self.ring.inverse(self.sum)
     }
 }
 
@@ -144,6 +169,26 @@ mod tests {
         }
         let got = hash.hash(&ring, &columns);
         assert_eq!(got.limb(0), expected);
+
+        // The same columns in groups, whatever is taken together.
+        for cuts in [&[0, 3][..], &[0, 2, 3], &[0, 1, 2, 3], &[0, 0, 3]] {
+            let (mut sum, mut memory) = (Poly::zero(), HashMemory::default());
+            for cut in cuts.windows(2) {
+                hash.add_groups(
+                    &ring,
+                    cut[0]..cut[1],
+                    &mut memory,
+                    &mut sum,
+                    |group, out: [&mut [u32]; 2]| {
+                        let columns = columns[2 * group..].iter();
+                        out.into_iter().zip(columns).for_each(|(out, column)| {
+                            out.copy_from_slice(ring.from_short(column).limb(0));
+                        });
+                    },
+                );
+            }
+            assert_eq!(ring.inverse(sum), got, "{cuts:?}");
+        }
 
         let more: Vec<_> = (0..6).map(|k| short(-100 * k, 9600)).collect();
         let mut sum = got;

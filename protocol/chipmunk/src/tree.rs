@@ -206,17 +206,22 @@ impl<R: NttRing> TreeHash<R> {
         if path.len() != depth(leaves) {
             return Err(PathError::Shape { expected: depth(leaves), found: path.len() });
         }
+        let most = ring.primes().iter().map(|prime| prime.q() - 1).fold(u32::MAX >> 2, u32::min);
         let mut node = label_sum;
         for (height, sent) in path.iter().enumerate() {
             let right = index >> height & 1 == 1;
+            let refused = |norm| PathError::Norm { level: height, norm, bound };
+            // Nothing is recovered from digits that are no residues.
+            if !sent.iter().all(|digit| digit.is_within(bound.min(most))) {
+                return Err(refused(sent.iter().map(ShortPoly::norm).fold(0, u32::max)));
+            }
             let [a, b, c, d, e] = sent;
             let (first, second) = if right { (d, e) } else { (a, b) };
             let last = self.base.last_digit(ring, &node, first, second);
             let level: [&ShortPoly; 2 * DIGITS] =
                 if right { [a, b, c, d, e, &last] } else { [a, b, &last, c, d, e] };
-            let norm = level.iter().map(|digit| digit.norm()).fold(0, u32::max);
-            if norm > bound {
-                return Err(PathError::Norm { level: height, norm, bound });
+            if !last.is_within(bound) {
+                return Err(refused(last.norm()));
             }
             node = self.row.hash(ring, level);
         }

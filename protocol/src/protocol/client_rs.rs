@@ -6,11 +6,11 @@ use super::lane_params::LaneCode;
 use super::params::ProtocolParams;
 use crate::bulletin::{Envelope, LaneItem, PostStatement, RsClientBulletinEntry, SignedPost, delivery_root};
 use crate::cs::FreshOpening;
-use crate::ids::{ClientId, NodeId, ServerId, SessionId};
+use crate::ids::{ClientId, ServerId, SessionId};
 use crate::pke;
 use crate::plaintext::PlainPoly;
 use crate::rs::RsError;
-use crate::share_commitment::{LabelMemory, ShareCommitment, SharePath};
+use crate::share_commitment::{AT_ONCE, LabelSums, ShareCommitment, SharePath};
 use crate::sig::SigningKey;
 use rand_core::CryptoRng;
 use rayon::prelude::*;
@@ -61,26 +61,53 @@ pub fn code_ciphertext_in(
     memory: &mut ItemMemory,
 ) -> Result<(ShareCommitment, Vec<Vec<u8>>), RsError> {
     let (rs, params) = (code.rs(), code.commitment());
-    // A systematic share is never there as a whole: nine megabytes, to be read twice, for the reference cell.
-    let label = |memory: &mut LabelMemory, lane| {
-        let mut label = params.begin_label(memory);
-        rs.each_poly(ciphertext, NodeId(lane), |limbs| label.poly(limbs))?;
-        Ok(label.finish())
+    let (share_len, block, mut bodies) = (rs.share_len(), rs.block_polys(), std::mem::take(&mut memory.0));
+    bodies.resize_with(rs.lanes().into(), Vec::new);
+    bodies.iter_mut().for_each(|body| body.resize(code.body_len(), 0));
+    // Strip by strip through all shares: a share is never there as a whole. They are nine megabytes for the reference
+    // cell, which would be read twice, and the row of the leaf hash goes on with the strips.
+    let mut strips: Vec<Vec<&mut [u8]>> = Vec::new();
+    strips.resize_with(block.div_ceil(AT_ONCE), Vec::new);
+    for body in &mut bodies {
+        let parts = body[..share_len].chunks_mut(AT_ONCE * (share_len / block));
+        strips.iter_mut().zip(parts).for_each(|(strip, part)| strip.push(part));
+    }
+    let strip = |coding, (at, parts)| code_strip(code, ciphertext, coding, at, parts);
+    let none = || (params.begin_labels(), Vec::new());
+    let coded: Result<LabelSums<'_>, RsError> = (strips.into_par_iter().enumerate())
+        .try_fold(none, strip)
+        .map(|coded| coded.map(|(labels, _)| labels))
+        .try_reduce_with(|labels, others| Ok(labels.add(&others)))
+        .expect("a block has polynomials");
+    let (commitment, paths) = match coded {
+        Ok(labels) => params.commit_labels(labels.finish()),
+        // Which one is told does not depend on which was seen first.
+        Err(error) => return Err(rs.encode(ciphertext).err().unwrap_or(error)),
     };
-    let systematic: Vec<Result<_, RsError>> =
-        (0..rs.needed()).into_par_iter().map_init(LabelMemory::default, label).collect();
-    let mut labels = systematic.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let parity = rs.encode_parity(ciphertext)?;
-    labels.extend(params.labels(&parity));
-    let (commitment, paths) = params.commit_labels(labels);
-    let mut bodies = std::mem::take(&mut memory.0);
-    bodies.resize_with(paths.len(), Vec::new);
-    let items: Vec<(NodeId, (Vec<u8>, &SharePath))> =
-        (0..=u16::MAX).map(NodeId).zip(bodies.into_iter().zip(&paths)).collect();
-    let body = |(lane, (body, path))| {
-        item_body(code, path, body, |body| rs.pack_lane(ciphertext, lane, &parity, body))
-    };
-    Ok((commitment, items.into_par_iter().map(body).collect()))
+    for (body, path) in bodies.iter_mut().zip(&paths) {
+        body.truncate(share_len);
+        path.encode(params, body);
+    }
+    Ok((commitment, bodies))
+}
+
+/// Codes strip number `at`, takes it into the labels and packs it; the words are memory.
+fn code_strip<'a>(
+    code: &LaneCode,
+    ciphertext: &[u8],
+    (mut labels, mut words): (LabelSums<'a>, Vec<u32>),
+    at: usize,
+    parts: Vec<&mut [u8]>,
+) -> Result<(LabelSums<'a>, Vec<u32>), RsError> {
+    let rs = code.rs();
+    let polys = at * AT_ONCE..rs.block_polys().min((at + 1) * AT_ONCE);
+    rs.encode_strip(ciphertext, polys.clone(), &mut words)?;
+    let lanes = parts.into_iter().zip(words.chunks_exact(words.len() / usize::from(rs.lanes())));
+    for (lane, (part, limbs)) in lanes.enumerate() {
+        labels.take(lane, polys.start, limbs);
+        rs.pack_strip(ciphertext, lane, &polys, &words, part);
+    }
+    Ok((labels, words))
 }
 
 /// The body of one lane item, in place of what `body` held: the packed share, which `pack` appends, then the path.

@@ -161,16 +161,15 @@ fn bytes_that_are_no_ciphertext_are_refused() {
     let bytes = packed(&P300, &words);
     for bad in [&bytes[1..], &[bytes.as_slice(), &[0]].concat(), &[]] {
         assert!(matches!(code.encode(bad), Err(RsError::Malformed { .. })));
-        assert_eq!(code.encode_parity(bad), code.encode(bad));
-        assert_eq!(code.each_poly(bad, NodeId(0), |_| {}), code.encode(bad).map(|_| ()));
+        assert_eq!(code.encode_strip(bad, 0..1, &mut Vec::new()), code.encode(bad).map(|_| ()));
     }
     // The second prime is the smaller one: its value fits the first limb and not the second.
     words[(2 * LIMBS + 1) * N + 5] = P300.wire[1];
     let bytes = packed(&P300, &words);
     let refused = code.encode(&bytes);
-    assert_eq!(code.encode_parity(&bytes), refused);
-    assert_eq!(code.each_poly(&bytes, NodeId(0), |_| {}), Ok(()));
-    assert_eq!(code.each_poly(&bytes, NodeId(1), |_| {}), refused.clone().map(|_| ()));
+    assert_eq!(code.encode_strip(&bytes, 0..2, &mut Vec::new()), refused.clone().map(|_| ()));
+    assert_eq!(code.encode_strip(&bytes, 0..1, &mut Vec::new()), refused.clone().map(|_| ()));
+    assert_eq!(code.encode_strip(&bytes, 1..2, &mut Vec::new()), Ok(()));
     assert!(matches!(refused, Err(RsError::Malformed { poly: 2, limb: 1, .. })), "{refused:?}");
 }
 
@@ -180,20 +179,24 @@ fn packed_shares_are_cut_from_the_ciphertext_or_packed() {
         let code = code(&P300, needed, lanes, polys);
         let bytes = packed(&P300, &words(&P300, polys, &mut ChaCha20Rng::seed_from_u64(12)));
         let shares = code.encode(&bytes).unwrap();
-        let parity = code.encode_parity(&bytes).unwrap();
-        assert_eq!(parity, shares[usize::from(needed)..]);
         for (lane, share) in (0..).map(NodeId).zip(&shares) {
             let mut packed = Vec::new();
             code.pack(share, &mut packed);
             assert_eq!(packed.len(), code.share_len());
             assert_eq!(code.unpack_share(&packed).as_ref(), Ok(share));
-            let mut cut = vec![7];
-            code.pack_lane(&bytes, lane, &parity, &mut cut);
-            assert_eq!((cut[0], &cut[1..]), (7, packed.as_slice()));
-            if lane.0 < needed {
-                let mut words = Vec::new();
-                code.each_poly(&bytes, lane, |limbs| words.extend(limbs.concat())).unwrap();
-                assert_eq!(words, share.words());
+            // The same in strips, into memory that held something else.
+            for at_once in [1, 2] {
+                let (mut words, mut strips) = (vec![7; 3], vec![7; packed.len()]);
+                let poly = code.share_len() / code.block_polys();
+                for (at, out) in strips.chunks_mut(at_once * poly).enumerate() {
+                    let polys = at * at_once..code.block_polys().min((at + 1) * at_once);
+                    code.encode_strip(&bytes, polys.clone(), &mut words).unwrap();
+                    let strip = polys.len() * LIMBS * N;
+                    let expected = &share.words()[polys.start * LIMBS * N..][..strip];
+                    assert_eq!(&words[usize::from(lane.0) * strip..][..strip], expected);
+                    code.pack_strip(&bytes, lane.0.into(), &polys, &words, out);
+                }
+                assert_eq!(strips, packed);
             }
         }
     }

@@ -19,11 +19,12 @@ use crate::cs::{OpeningError, gate};
 use crate::ids::{NodeId, RootDigest};
 use crate::lattice::{CrsSeed, Lattice};
 use crate::rs::Share;
+use chipmunk::N;
 use chipmunk::digits::{DigitBase, PairDigits};
-use chipmunk::hash::{HashMemory, Hashing, RingHash};
+use chipmunk::hash::{HashMemory, RingHash};
 use chipmunk::params::ParameterSet;
-use chipmunk::ring::pack::{PackError, packed_len};
-use chipmunk::ring::{Coeff, Lane, Poly, ShortPoly, backend};
+use chipmunk::ring::pack::{PackError, packed_len, short_width};
+use chipmunk::ring::{Coeff, Lane, Ntt, Poly, ShortPoly, backend};
 use chipmunk::tree::{Level, TreeHash, depth};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -80,6 +81,8 @@ pub struct ShareCommitmentParams {
     lanes: u16,
     block: usize,
     leaf: RingHash<Lane>,
+    /// The hash of ones everywhere: what digits that were increased by one each have too much of.
+    ones: Poly<Lane, Coeff>,
     tree: TreeHash<Lane>,
     base: PairDigits,
 }
@@ -104,37 +107,42 @@ impl VerifiedShare {
     }
 }
 
-/// Memory for one label after another.
+/// Polynomials of a share that are hashed at once: few enough that their digits stay in the cache.
+pub(crate) const AT_ONCE: usize = 2;
+
+/// The labels of n shares in the making, all of them polynomial by polynomial.
+///
+/// What several threads took different polynomials of adds up.
 #[derive(Debug)]
-pub(crate) struct LabelMemory {
-    hash: HashMemory<Lane>,
-    digits: [ShortPoly; DIGITS],
+pub(crate) struct LabelSums<'a> {
+    params: &'a ShareCommitmentParams,
+    memory: HashMemory<Lane>,
+    sums: Vec<Poly<Lane, Ntt>>,
 }
 
-impl Default for LabelMemory {
-    fn default() -> Self {
-        Self { hash: HashMemory::default(), digits: std::array::from_fn(|_| ShortPoly::zero()) }
-    }
-}
-
-/// The label of a share in the making.
-#[derive(Debug)]
-pub(crate) struct LabelHashing<'a> {
-    base: &'a PairDigits,
-    hashing: Hashing<'a, Lane>,
-    digits: &'a mut [ShortPoly; DIGITS],
-}
-
-impl LabelHashing<'_> {
-    /// Takes both limbs of the next polynomial.
-    pub fn poly(&mut self, limbs: [&[u32]; 2]) {
-        self.base.decompose_into(limbs, self.digits);
-        self.digits.iter().for_each(|digit| self.hashing.column(digit));
+impl LabelSums<'_> {
+    /// Takes both limbs of some neighbouring polynomials of one share, limb after limb: at most [`AT_ONCE`] of them.
+    pub fn take(&mut self, lane: usize, first: usize, limbs: &[u32]) {
+        let polys = limbs.as_chunks::<{ 2 * N }>().0;
+        let Self { params, memory, sums } = self;
+        let groups = first..first + polys.len();
+        params.leaf.add_groups(&params.lattice.lane, groups, memory, &mut sums[lane], |at, digits| {
+            let (low, high) = polys[at - first].split_at(N);
+            params.base.decompose([low, high], digits);
+        });
     }
 
-    /// The label, when all polynomials of the share were taken.
-    pub fn finish(self) -> Poly<Lane, Coeff> {
-        self.hashing.finish()
+    /// Adds what was taken elsewhere.
+    pub fn add(mut self, other: &Self) -> Self {
+        let ring = &self.params.lattice.lane;
+        self.sums.iter_mut().zip(&other.sums).for_each(|(sum, other)| ring.add_assign(sum, other));
+        self
+    }
+
+    /// The labels, once all polynomials of all shares were taken.
+    pub fn finish(self) -> Vec<Poly<Lane, Coeff>> {
+        let bound = self.params.base.base().bound();
+        self.sums.into_iter().map(|sum| self.params.label(sum, bound)).collect()
     }
 }
 
@@ -149,7 +157,14 @@ impl ShareCommitmentParams {
             &seed.expander("panetiere/lanes/tree-hash/v1"),
             DigitBase::new(set.lane_base),
         );
-        Self { lanes, block, leaf, tree, base: PairDigits::new(&lattice.wire, set.share_base), lattice }
+        let mut sum = Poly::zero();
+        let mut memory = HashMemory::default();
+        for poly in 0..block {
+            let ones = |_, digits: [&mut [u32]; DIGITS]| digits.into_iter().for_each(|digit| digit.fill(1));
+            leaf.add_groups(&lattice.lane, poly..poly + 1, &mut memory, &mut sum, ones);
+        }
+        let ones = lattice.lane.inverse(sum);
+        Self { lanes, block, leaf, ones, tree, base: PairDigits::new(&lattice.wire, set.share_base), lattice }
     }
 
     /// Number of lanes, that is of leaves.
@@ -172,32 +187,41 @@ impl ShareCommitmentParams {
         ShareLayout::new(self.lattice.set, self.block, self.depth(), clients, self.lattice.kernels())
     }
 
-    /// The label of a share whose polynomials come one after another.
-    pub(crate) fn begin_label<'a>(&'a self, memory: &'a mut LabelMemory) -> LabelHashing<'a> {
-        let LabelMemory { hash, digits } = memory;
-        LabelHashing { base: &self.base, hashing: self.leaf.begin(&self.lattice.lane, hash), digits }
+    /// Labels in the making.
+    pub(crate) fn begin_labels(&self) -> LabelSums<'_> {
+        let sums = (0..self.lanes).map(|_| Poly::zero()).collect();
+        LabelSums { params: self, memory: HashMemory::default(), sums }
     }
 
-    /// Hands over the digits of a share in turn, four a polynomial.
-    fn each_digit(&self, share: &Share, mut take: impl FnMut(&ShortPoly)) {
+    /// The hash of digits, from that of digits increased by `offset` each.
+    fn label(&self, increased: Poly<Lane, Ntt>, offset: u32) -> Poly<Lane, Coeff> {
+        let ring = &self.lattice.lane;
+        let (mut label, mut excess) = (ring.inverse(increased), self.ones.clone());
+        ring.scale_assign(&mut excess, offset);
+        ring.sub_assign(&mut label, &excess);
+        label
+    }
+
+    /// The label of one share.
+    fn label_of(&self, share: &Share, memory: &mut HashMemory<Lane>) -> Poly<Lane, Coeff> {
         debug_assert_eq!(share.polys(), self.block);
-        let mut digits = std::array::from_fn(|_| ShortPoly::zero());
-        for limbs in share.limbs() {
-            self.base.decompose_into(limbs, &mut digits);
-            digits.iter().for_each(&mut take);
+        let mut sum = Poly::zero();
+        let polys: Vec<[&[u32]; 2]> = share.limbs().collect();
+        for first in (0..self.block).step_by(AT_ONCE) {
+            let groups = first..self.block.min(first + AT_ONCE);
+            self.leaf.add_groups(&self.lattice.lane, groups, memory, &mut sum, |at, digits| {
+                self.base.decompose(polys[at], digits);
+            });
         }
-    }
-
-    fn label(&self, share: &Share, memory: &mut LabelMemory) -> Poly<Lane, Coeff> {
-        debug_assert_eq!(share.polys(), self.block);
-        let mut label = self.begin_label(memory);
-        share.limbs().for_each(|limbs| label.poly(limbs));
-        label.finish()
+        self.label(sum, self.base.base().bound())
     }
 
     /// The labels of n shares, in lane order.
     pub(crate) fn labels(&self, shares: &[Share]) -> Vec<Poly<Lane, Coeff>> {
-        shares.par_iter().map_init(LabelMemory::default, |memory, share| self.label(share, memory)).collect()
+        shares
+            .par_iter()
+            .map_init(HashMemory::default, |memory, share| self.label_of(share, memory))
+            .collect()
     }
 
     /// Commits to n shares; the paths come back in lane order.
@@ -237,7 +261,7 @@ impl ShareCommitmentParams {
         assert!(lane.0 < self.lanes, "lane {lane} of {}", self.lanes);
         assert_eq!(share.polys(), self.block, "polynomials of a share");
         let ring = &self.lattice.lane;
-        let label = self.label(&share, &mut LabelMemory::default());
+        let label = self.label_of(&share, &mut HashMemory::default());
         let walk = self.tree.walk(ring, lane.0.into(), label, path.siblings());
         let reached = ShareCommitment(walk.root);
         if reached.digest(&self.lattice) != *root {
@@ -265,25 +289,68 @@ impl ShareCommitmentParams {
         assert!(lane.0 < self.lanes, "lane {lane} of {}", self.lanes);
         let ring = &self.lattice.lane;
         let layout = self.summed_layout(clients);
-        // Gated, hashed and put together while they are in the cache: an opening is larger than that.
-        let mut memory = HashMemory::default();
-        let mut hashing = self.leaf.begin(ring, &mut memory);
-        let mut share = Share::zero(self.block);
-        for (digits, poly) in opening.digits.as_chunks::<DIGITS>().0.iter().zip(share.limbs_mut()) {
-            // The norm that is told is that of the whole opening.
-            gate("share digits", digits, layout.digit_bound)
-                .or_else(|_| gate("share digits", &opening.digits, layout.digit_bound))?;
-            digits.iter().for_each(|digit| hashing.column(digit));
-            for (limb, prime) in poly.into_iter().zip(self.lattice.wire.primes()) {
-                self.base.base().recompose_limb(prime, self.lattice.kernels(), digits, limb);
-            }
-        }
-        let label = hashing.finish();
+        let (label, share) = match opening.packed_at(layout.digit_bound) {
+            Some(packed) if self.takes(layout.digit_bound) => self.open_packed(packed, layout)?,
+            _ => self.open_any(&opening.digits(), layout)?,
+        };
         let leaf = (usize::from(lane.0), usize::from(self.lanes));
         let root = self
             .tree
             .walk_sum(ring, leaf, label, &opening.path, layout.path_bound)
             .map_err(OpeningError::Path)?;
         if root == *root_sum { Ok(share) } else { Err(OpeningError::Root) }
+    }
+
+    /// Whether digit sums up to `bound`, increased by it, are residues and can be put together.
+    fn takes(&self, bound: u32) -> bool {
+        self.lattice.lane.primes().iter().all(|prime| 2 * bound < prime.q()) && self.base.holds(bound)
+    }
+
+    /// The label of a packed sum and the share, read, gated, hashed and put together while they are in the cache: an
+    /// opening is larger than that.
+    fn open_packed(
+        &self,
+        packed: &[u8],
+        layout: ShareLayout,
+    ) -> Result<(Poly<Lane, Coeff>, Share), OpeningError> {
+        let (bound, kernels) = (layout.digit_bound, self.lattice.kernels());
+        let width = short_width(bound);
+        let (mut sum, mut memory, mut share) = (Poly::zero(), HashMemory::default(), Share::zero(self.block));
+        let mut limbs = share.limbs_mut();
+        let mut bytes = packed.chunks_exact(packed_len(width));
+        let mut largest = 0;
+        for first in (0..self.block).step_by(AT_ONCE) {
+            let groups = first..self.block.min(first + AT_ONCE);
+            self.leaf.add_groups(&self.lattice.lane, groups, &mut memory, &mut sum, |_, mut digits| {
+                for (digit, bytes) in digits.iter_mut().zip(bytes.by_ref()) {
+                    largest = (kernels.unpack)(width, bytes, digit).max(largest);
+                }
+                let limbs = limbs.next().expect("as many polynomials as a block has");
+                self.base.recompose(bound, digits.each_ref().map(|digit| &**digit), limbs);
+            });
+        }
+        drop(limbs);
+        if largest > 2 * bound {
+            return Err(OpeningError::Norm { part: "share digits", norm: largest - bound, bound });
+        }
+        Ok((self.label(sum, bound), share))
+    }
+
+    /// The same of digits that were packed for another number of clients than asked for, or for more than a deployment
+    /// may have.
+    fn open_any(
+        &self,
+        digits: &[ShortPoly],
+        layout: ShareLayout,
+    ) -> Result<(Poly<Lane, Coeff>, Share), OpeningError> {
+        gate("share digits", digits, layout.digit_bound)?;
+        let mut share = Share::zero(self.block);
+        for (digits, limbs) in digits.as_chunks::<DIGITS>().0.iter().zip(share.limbs_mut()) {
+            let element = self.base.base().recompose(&self.lattice.wire, digits);
+            for (limb, out) in limbs.into_iter().enumerate() {
+                out.copy_from_slice(element.limb(limb));
+            }
+        }
+        Ok((self.leaf.hash(&self.lattice.lane, digits), share))
     }
 }

@@ -4,9 +4,10 @@ use super::{DIGITS, ShareCommitmentParams, VerifiedShare};
 use crate::ids::NodeId;
 use crate::rs::Share;
 use crate::wire::{DecodeError, DecodeWith, Reader};
+use chipmunk::N;
 use chipmunk::params::ParameterSet;
 use chipmunk::ring::backend::Kernels;
-use chipmunk::ring::pack::{ShortPacking, packed_len, short_width};
+use chipmunk::ring::pack::{ShortPacking, check_words, packed_len, short_width};
 use chipmunk::ring::{Coeff, Lane, Poly, ShortPoly};
 use chipmunk::tree::{Level, PATH_POLYS_PER_LEVEL, transport};
 
@@ -72,50 +73,100 @@ impl ShareLayout {
 }
 
 /// The sum of the shares of one lane, in transported form: the lane's whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AggregatedShare {
-    pub(super) digits: Vec<ShortPoly>,
+    /// Largest magnitude that a packed digit may have.
+    bound: u32,
+    /// Share digits, least significant first within a polynomial, packed at the bound's width: a third of their size
+    /// unpacked, and read but once or twice.
+    digits: Vec<u8>,
     pub(super) path: Vec<[ShortPoly; PATH_POLYS_PER_LEVEL]>,
 }
+
+/// Digit by digit, whatever the width that they are packed at.
+impl PartialEq for AggregatedShare {
+    fn eq(&self, other: &Self) -> bool {
+        let digits = match other.packed_at(self.bound) {
+            Some(packed) => self.digits == packed,
+            None => self.digits() == other.digits(),
+        };
+        digits && self.path == other.path
+    }
+}
+
+impl Eq for AggregatedShare {}
 
 impl AggregatedShare {
     /// Appends the packed opening: share digits, least significant first within a polynomial, then the path from the
     /// leaves, each at its tightest width.
     pub fn encode(&self, layout: ShareLayout, out: &mut Vec<u8>) {
-        let mut packing = ShortPacking::new(layout.kernels, layout.digit_bound);
-        self.digits.iter().for_each(|poly| packing.pack(poly, out));
+        match self.packed_at(layout.digit_bound) {
+            Some(packed) => out.extend_from_slice(packed),
+            None => pack(layout.kernels, layout.digit_bound, &self.digits(), out),
+        }
         let mut packing = ShortPacking::new(layout.kernels, layout.path_bound);
         self.path.iter().flatten().for_each(|poly| packing.pack(poly, out));
     }
 
-    /// All polynomials, for a test that needs a lie.
-    #[cfg(any(test, feature = "test-util"))]
-    pub fn polys_mut(&mut self) -> impl Iterator<Item = &mut ShortPoly> {
-        self.digits.iter_mut().chain(self.path.iter_mut().flatten())
+    /// The share digits as they travel, if they were packed for digits up to `bound`; each may be up to its width.
+    pub(super) fn packed_at(&self, bound: u32) -> Option<&[u8]> {
+        (self.bound == bound).then_some(&self.digits)
     }
+
+    /// The share digits.
+    pub(super) fn digits(&self) -> Vec<ShortPoly> {
+        let polys = self.digits.chunks_exact(packed_len(short_width(self.bound)));
+        polys.map(|bytes| ShortPoly::unpack(bytes, self.bound).expect("packed within the bound")).collect()
+    }
+
+    /// Edits the polynomials, share digits first, for a test that needs a lie.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn edit<T>(&mut self, edit: impl FnOnce(Vec<&mut ShortPoly>) -> T) -> T {
+        let mut digits = self.digits();
+        let out = edit(digits.iter_mut().chain(self.path.iter_mut().flatten()).collect());
+        self.bound = digits.iter().map(ShortPoly::norm).fold(self.bound, u32::max);
+        self.digits.clear();
+        pack(chipmunk::ring::backend::scalar(), self.bound, &digits, &mut self.digits);
+        out
+    }
+}
+
+fn pack(kernels: &'static Kernels, bound: u32, polys: &[ShortPoly], out: &mut Vec<u8>) {
+    let mut packing = ShortPacking::new(kernels, bound);
+    polys.iter().for_each(|poly| packing.pack(poly, out));
 }
 
 impl DecodeWith<ShareLayout> for AggregatedShare {
     fn decode_with(layout: &ShareLayout, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut row = |count: usize, bound, what| -> Result<Vec<ShortPoly>, DecodeError> {
-            let mut packing = ShortPacking::new(layout.kernels, bound);
-            let len = packing.packed_len();
-            (0..count).map(|_| reader.field(len, what, |bytes| packing.unpack(bytes))).collect()
-        };
-        let digits = row(DIGITS * layout.block, layout.digit_bound, "share digit sum")?;
+        let (bound, count) = (layout.digit_bound, DIGITS * layout.block);
+        let len = packed_len(short_width(bound));
+        let (start, mut words) = (reader.offset(), Vec::new());
+        for _ in 0..count {
+            reader.field(len, "share digit sum", |bytes| {
+                words.resize(N, 0);
+                check_words(layout.kernels, bytes, short_width(bound), 2 * bound, &mut words)
+            })?;
+        }
+        let digits = reader.since(start).to_vec();
+        let mut packing = ShortPacking::new(layout.kernels, layout.path_bound);
+        let len = packing.packed_len();
         let mut path = Vec::with_capacity(layout.depth);
         for _ in 0..layout.depth {
-            let level = row(PATH_POLYS_PER_LEVEL, layout.path_bound, "path digit sum")?;
+            let poly = |_| reader.field(len, "path digit sum", |bytes| packing.unpack(bytes));
+            let level: Vec<ShortPoly> = (0..PATH_POLYS_PER_LEVEL).map(poly).collect::<Result<_, _>>()?;
             path.push(level.try_into().expect("as many as asked for"));
         }
-        Ok(Self { digits, path })
+        Ok(Self { bound, digits, path })
     }
 }
 
 /// A running sum of verified shares of one lane.
 #[derive(Clone, Debug)]
 pub struct ShareSum {
-    digits: Vec<ShortPoly>,
+    kernels: &'static Kernels,
+    /// The bound of one share's digits. Each was increased by it, so the sums are what is packed.
+    bound: u32,
+    digits: Vec<u32>,
     levels: Vec<Level>,
     root: Poly<Lane, Coeff>,
     count: u32,
@@ -125,7 +176,9 @@ impl ShareSum {
     /// The empty sum.
     pub fn new(params: &ShareCommitmentParams) -> Self {
         Self {
-            digits: vec![ShortPoly::zero(); DIGITS * params.block],
+            kernels: params.lattice.kernels(),
+            bound: params.lattice.set.share_digit(),
+            digits: vec![0; DIGITS * params.block * N],
             levels: vec![Level::zero(); params.depth()],
             root: Poly::zero(),
             count: 0,
@@ -150,7 +203,7 @@ impl ShareSum {
 
     /// Adds a share.
     pub fn add(&mut self, params: &ShareCommitmentParams, share: &VerifiedShare) {
-        self.zip_digits(params, &share.share, ShortPoly::add_assign);
+        self.zip_digits(params, &share.share, u32::wrapping_add);
         self.levels.iter_mut().zip(&share.levels).for_each(|(sum, level)| sum.add_assign(level));
         params.lattice.lane.add_assign(&mut self.root, &share.root);
         self.count += 1;
@@ -158,7 +211,7 @@ impl ShareSum {
 
     /// Takes off a share that was added before.
     pub fn subtract(&mut self, params: &ShareCommitmentParams, share: &VerifiedShare) {
-        self.zip_digits(params, &share.share, ShortPoly::sub_assign);
+        self.zip_digits(params, &share.share, u32::wrapping_sub);
         self.levels.iter_mut().zip(&share.levels).for_each(|(sum, level)| sum.sub_assign(level));
         params.lattice.lane.sub_assign(&mut self.root, &share.root);
         self.count -= 1;
@@ -169,16 +222,25 @@ impl ShareSum {
         &mut self,
         params: &ShareCommitmentParams,
         share: &Share,
-        combine: impl Fn(&mut ShortPoly, &ShortPoly),
+        combine: impl Fn(u32, u32) -> u32,
     ) {
-        let mut sums = self.digits.iter_mut();
-        params.each_digit(share, |digit| {
-            combine(sums.next().expect("a verified share has as many digits as the sum"), digit);
-        });
+        debug_assert_eq!(share.polys(), params.block);
+        let mut digits = [(); DIGITS].map(|()| vec![0; N]);
+        for (limbs, sums) in share.limbs().zip(self.digits.chunks_exact_mut(DIGITS * N)) {
+            params.base.decompose(limbs, digits.each_mut().map(Vec::as_mut_slice));
+            for (sums, digits) in sums.chunks_exact_mut(N).zip(&digits) {
+                sums.iter_mut().zip(digits).for_each(|(sum, &digit)| *sum = combine(*sum, digit));
+            }
+        }
     }
 
     /// The transported form of the sum at `lane`.
     pub fn finish(&self, lane: NodeId) -> AggregatedShare {
-        AggregatedShare { digits: self.digits.clone(), path: transport(&self.levels, lane.0.into()) }
+        let bound = self.bound * self.count.max(1);
+        let (width, len) = (short_width(bound), packed_len(short_width(bound)));
+        let mut digits = vec![0; self.digits.len() / N * len];
+        let polys = self.digits.chunks_exact(N).zip(digits.chunks_exact_mut(len));
+        polys.for_each(|(poly, out)| (self.kernels.pack)(width, poly, out));
+        AggregatedShare { bound, digits, path: transport(&self.levels, lane.0.into()) }
     }
 }

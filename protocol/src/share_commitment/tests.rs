@@ -216,6 +216,11 @@ fn summed_openings_open_to_the_sum_of_the_shares() {
             assert_eq!(parsed, opening);
             let share = params.verify_aggregated(lane, clients, &parsed, &summed.root);
             assert_eq!(share.as_ref(), Ok(&summed.shares[usize::from(lane.0)]));
+            // The same label and share as from the digits one by one.
+            let packed = parsed.packed_at(layout.digit_bound).unwrap();
+            let opened = params.open_packed(packed, layout).unwrap();
+            assert_eq!(opened, params.open_any(&parsed.digits(), layout).unwrap());
+            assert!(params.takes(set.share_digit() * set.rho_max) && !params.takes(set.lane));
         }
     }
 }
@@ -245,15 +250,16 @@ fn every_altered_part_of_a_sum_is_refused() {
     let mut rng = ChaCha20Rng::from_seed([6; 32]);
     let summed = sum(&P300, &both, 3, &mut rng);
     let honest = summed.sums[2].finish(NodeId(2));
-    let parts = honest.clone().polys_mut().count();
+    let parts = honest.clone().edit(|polys| polys.len());
     assert_eq!(parts, 4 * 2 + 2 * 5);
     for part in 0..parts {
         let mut lie = honest.clone();
-        let poly = lie.polys_mut().nth(part).unwrap();
         let at = usize::try_from(rng.next_u32() % 2048).unwrap();
-        // Towards zero, so that no norm gate can be what refuses it.
-        let c = &mut poly.coefficients_mut()[at];
-        *c -= if *c > 0 { 1 } else { -1 };
+        lie.edit(|mut polys| {
+            // Towards zero, so that no norm gate can be what refuses it.
+            let c = &mut polys[part].coefficients_mut()[at];
+            *c -= if *c > 0 { 1 } else { -1 };
+        });
         let verdict = both.1.verify_aggregated(NodeId(2), 3, &lie, &summed.root);
         assert!(verdict.is_err(), "part {part}");
     }
@@ -273,7 +279,7 @@ fn gates_follow_the_number_of_clients() {
     let shift = i32::try_from(P300.lane).unwrap();
     for part in [0, 3, 4, 8] {
         let mut lie = honest.clone();
-        lie.polys_mut().nth(part).unwrap().coefficients_mut()[9] += shift;
+        lie.edit(|mut polys| polys[part].coefficients_mut()[9] += shift);
         let verdict = both.1.verify_aggregated(NodeId(0), 2, &lie, &summed.root);
         let refused = match part {
             0..4 => matches!(verdict, Err(OpeningError::Norm { part: "share digits", bound: 1448, .. })),
@@ -295,9 +301,11 @@ fn a_kernel_vector_changes_the_share_and_not_the_hash_and_is_refused() {
     let row = row(&P300, params, 2);
     let ring = &params.lattice.lane;
     let mut lie = honest.clone();
-    lie.digits[0].add_assign(&ring.centred(&row[1]));
-    lie.digits[1].sub_assign(&ring.centred(&row[0]));
-    let hash = |opening: &AggregatedShare| params.leaf.hash(ring, &opening.digits);
+    lie.edit(|mut polys| {
+        polys[0].add_assign(&ring.centred(&row[1]));
+        polys[1].sub_assign(&ring.centred(&row[0]));
+    });
+    let hash = |opening: &AggregatedShare| params.leaf.hash(ring, opening.digits());
     assert_eq!(hash(&lie), hash(&honest), "the attack is real: the leaf hash does not see it");
     let verdict = params.verify_aggregated(NodeId(0), 300, &lie, &summed.root);
     assert!(matches!(verdict, Err(OpeningError::Norm { bound: 217_200, .. })), "{verdict:?}");
@@ -306,7 +314,7 @@ fn a_kernel_vector_changes_the_share_and_not_the_hash_and_is_refused() {
     assert_ne!(passed, summed.shares[0]);
     // Nor can it be sent: the field of a digit sum ends at the gate.
     let width = chipmunk::ring::pack::short_width(217_200);
-    assert!(lie.digits[0].norm() > 1 << (width - 1));
+    assert!(lie.digits()[0].norm() > 1 << (width - 1));
 }
 
 #[test]

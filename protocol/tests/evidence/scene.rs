@@ -165,9 +165,10 @@ pub fn bad_share(cut: usize) -> RsClientRound {
 fn altered_lane_sum() -> LaneBulletinEntry {
     let code = LANES.params.lane_code().unwrap();
     let mut opening = C.sums[2].opening().clone();
-    let poly = opening.polys_mut().next().unwrap();
-    let first = &mut poly.coefficients_mut()[0];
-    *first -= if *first > 0 { 1 } else { -1 };
+    opening.edit(|mut polys| {
+        let first = &mut polys[0].coefficients_mut()[0];
+        *first -= if *first > 0 { 1 } else { -1 };
+    });
     LaneBulletinEntry::sign(*C.sums[2].claim(), opening, code, LANES.lanes[2].signing_key())
 }
 

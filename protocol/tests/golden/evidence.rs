@@ -125,8 +125,10 @@ fn lanes(net: &Net) -> Vec<Case> {
     // A check, so that the lane of the other vectors has not answered.
     let honest = lane.check_sum(&net.all()).expect("every item is here");
     let mut opening = honest.opening().clone();
-    let first = &mut opening.polys_mut().next().expect("a share has digits").coefficients_mut()[0];
-    *first -= if *first > 0 { 1 } else { -1 };
+    opening.edit(|mut polys| {
+        let first = &mut polys[0].coefficients_mut()[0];
+        *first -= if *first > 0 { 1 } else { -1 };
+    });
     let lie = LaneBulletinEntry::sign(*honest.claim(), opening, code, net.lanes[2].signing_key());
     let roots = sent.iter().map(|sent| &sent.post.share_commitment);
     let set: CanonicalSet = net.all();

@@ -82,6 +82,13 @@ impl<R: NttRing> RingContext<R> {
         }
     }
 
+    /// Coefficients that stand where their transform is to stand.
+    pub(crate) fn forward_in_place(&self, words: &mut Poly<R, Ntt>) {
+        for (limb, prime) in self.primes.iter().enumerate() {
+            (self.kernels.ntt_forward)(prime, words.limb_mut(limb));
+        }
+    }
+
     /// Back to coefficients.
     pub fn inverse(&self, poly: Poly<R, Ntt>) -> Poly<R, Coeff> {
         let mut out = Poly::from_words(poly.into_words());
@@ -117,14 +124,27 @@ impl<R: NttRing> RingContext<R> {
         a: &[Poly<R, Ntt>],
         b: impl ExactSizeIterator<Item = &'a Poly<R, Ntt>>,
     ) -> Poly<R, Ntt> {
+        let mut out = Poly::zero();
+        self.dot_add(a, b, &mut out);
+        out
+    }
+
+    /// Adds the inner product of two equally long rows.
+    ///
+    /// # Panics
+    /// As [`dot`](Self::dot).
+    pub(crate) fn dot_add<'a>(
+        &self,
+        a: &[Poly<R, Ntt>],
+        b: impl ExactSizeIterator<Item = &'a Poly<R, Ntt>>,
+        out: &mut Poly<R, Ntt>,
+    ) {
         assert_eq!(a.len(), b.len(), "an inner product takes rows of one length");
         let terms: Vec<_> = a.iter().zip(b).collect();
-        let mut out = Poly::<R, Ntt>::zero();
         for (limb, prime) in self.primes.iter().enumerate() {
             let terms: Vec<_> = terms.iter().map(|(a, b)| [a.limb(limb), b.limb(limb)]).collect();
             (self.kernels.dot)(prime, &terms, out.limb_mut(limb));
         }
-        out
     }
 }
 

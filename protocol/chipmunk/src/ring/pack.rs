@@ -50,6 +50,20 @@ pub fn unpack_words(bytes: &[u8], width: u32, max: u32, out: &mut [u32]) -> Resu
     unpack_with(backend::scalar().unpack, bytes, width, max, out)
 }
 
+/// Whether `bytes` hold 2048 values of `width` bits, each at most `max`; they are put into `scratch` on the way.
+///
+/// # Errors
+/// As [`unpack_words`].
+pub fn check_words(
+    kernels: &backend::Kernels,
+    bytes: &[u8],
+    width: u32,
+    max: u32,
+    scratch: &mut [u32],
+) -> Result<(), PackError> {
+    unpack_with(kernels.unpack, bytes, width, max, scratch)
+}
+
 fn unpack_with(
     kernel: fn(u32, &[u8], &mut [u32]) -> u32,
     bytes: &[u8],

@@ -187,10 +187,12 @@ impl Told<'_> {
     /// One coefficient of polynomial number `part` of the opening is one closer to zero: within every bound.
     fn altered(&self, part: usize) -> LaneBulletinEntry {
         self.opening(|opening| {
-            let poly = opening.polys_mut().nth(part).unwrap();
-            let at = poly.coefficients().iter().position(|c| *c != 0).unwrap();
-            let coefficient = &mut poly.coefficients_mut()[at];
-            *coefficient -= coefficient.signum();
+            opening.edit(|mut polys| {
+                let poly = &mut polys[part];
+                let at = poly.coefficients().iter().position(|c| *c != 0).unwrap();
+                let coefficient = &mut poly.coefficients_mut()[at];
+                *coefficient -= coefficient.signum();
+            });
         })
     }
 }
@@ -237,7 +239,7 @@ fn kernel_sum(seen: &mut Seen, net: &Net, sum: &[u8]) {
     let vector = kernel(params.lattice().lane(), params.deployment(), parameter_set, LEAF_HASH, 0);
     let honest = LaneBulletinEntry::from_bytes_with(&**params, sum).unwrap();
     let mut lie = honest.opening().clone();
-    lie.polys_mut().zip(&vector).for_each(|(digit, vector)| digit.add_assign(vector));
+    lie.edit(|polys| polys.into_iter().zip(&vector).for_each(|(digit, vector)| digit.add_assign(vector)));
     // The same parties again: the same posts.
     let again = erasure();
     let round = Round::posted(&again, 0, 0..3);

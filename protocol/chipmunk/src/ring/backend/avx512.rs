@@ -44,11 +44,13 @@ pub(super) static KERNELS: Kernels = Kernels {
     sub,
     mul,
     dot,
+    combine,
     scale,
     from_signed,
     centred,
     decompose,
     decompose_pair,
+    recompose_pair,
     reduce_pair,
     gaussian,
     encrypt,
@@ -78,11 +80,14 @@ dispatch! {
     fn sub(prime: &Prime, a: &mut [u32], b: &[u32]) = pointwise::sub;
     fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) = pointwise::mul;
     fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) = pointwise::dot;
+    fn combine(prime: &Prime, terms: &[(u32, &[u32])], out: &mut [u32]) = pointwise::combine;
     fn scale(prime: &Prime, a: &mut [u32], scalar: u32) = pointwise::scale;
     fn from_signed(prime: &Prime, out: &mut [u32], values: &[i32]) = pointwise::from_signed;
     fn centred(prime: &Prime, residues: &[u32], out: &mut [i32]) = centre::centred;
     fn decompose(prime: &Prime, base: &DigitBase, residues: &[u32], out: [&mut [i32]; 3]) = centre::decompose;
-    fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [i32]; 4]) = centre::decompose_pair;
+    fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [u32]; 4]) = centre::decompose_pair;
+    fn recompose_pair(s: &PairDigits, offset: u32, digits: [&[u32]; 4], out: [&mut [u32]; 2])
+        = centre::recompose_pair;
     fn reduce_pair(s: &PairReduction, residues: [&[u32]; 2], out: &mut [u32]) = centre::reduce_pair;
     fn gaussian(table: &CumulativeTable, words: &[[u8; 8]], out: &mut [i32]) = gaussian::gaussian;
     fn encrypt(s: &ModulusSwitch, mask: [&[u32]; 2], error: &[i32], message: &[u64], out: [&mut [u32]; 2])

@@ -42,8 +42,10 @@ pub struct Kernels {
     pub sub: fn(&Prime, &mut [u32], &[u32]),
     /// `out = a * b`, slot by slot.
     pub mul: fn(&Prime, &mut [u32], &[u32], &[u32]),
-    /// The sum of the products `a * b`, slot by slot: `(terms, out)`.
+    /// `out +=` the sum of the products `a * b`, slot by slot: `(terms, out)`.
     pub dot: fn(&Prime, &[[&[u32]; 2]], &mut [u32]),
+    /// `out +=` the sum of the rows, each times its factor, a residue: `(terms, out)`.
+    pub combine: fn(&Prime, &[(u32, &[u32])], &mut [u32]),
     /// `a *= scalar`, the scalar in `[0, q)`.
     pub scale: fn(&Prime, &mut [u32], u32),
     /// Residues of integers of magnitude below q.
@@ -52,9 +54,12 @@ pub struct Kernels {
     pub centred: fn(&Prime, &[u32], &mut [i32]),
     /// The three balanced digits of the centred representatives, least significant first; q is at most the base cubed.
     pub decompose: fn(&Prime, &DigitBase, &[u32], [&mut [i32]; 3]),
-    /// The four balanced digits of the centred lifts of residues of a pair, least significant first:
-    /// `(digits, residues, out)`.
-    pub decompose_pair: fn(&PairDigits, [&[u32]; 2], [&mut [i32]; 4]),
+    /// The four balanced digits of the centred lifts of residues of a pair, least significant first, each plus
+    /// (b-1)/2: `(digits, residues, out)`.
+    pub decompose_pair: fn(&PairDigits, [&[u32]; 2], [&mut [u32]; 4]),
+    /// The residues of what digits stand for that were increased by `offset` each: `(digits, offset, increased, out)`.
+    /// The increased digits times b + 1 are below 2^32.
+    pub recompose_pair: fn(&PairDigits, u32, [&[u32]; 4], [&mut [u32]; 2]),
     /// Residues of a pair of primes to residues of the target: `(pair, residues, out)`.
     pub reduce_pair: fn(&PairReduction, [&[u32]; 2], &mut [u32]),
     /// Gaussian samples from uniform little-endian words: the magnitude is the number of table entries at or below the

@@ -22,11 +22,13 @@ pub(super) static KERNELS: Kernels = Kernels {
     sub,
     mul,
     dot,
+    combine,
     scale,
     from_signed,
     centred,
     decompose,
     decompose_pair,
+    recompose_pair,
     reduce_pair,
     gaussian,
     encrypt,
@@ -115,6 +117,7 @@ fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
 
 fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) {
     let mut acc = Zeroizing::new([0u64; N]);
+    acc.iter_mut().zip(&*out).for_each(|(acc, &out)| *acc = out.into());
     for terms in terms.chunks(MAX_UNREDUCED) {
         for [a, b] in terms {
             acc.iter_mut().zip(*a).zip(*b).for_each(|((acc, &a), &b)| *acc += u64::from(a) * u64::from(b));
@@ -122,6 +125,12 @@ fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) {
         acc.iter_mut().for_each(|acc| *acc = prime.reduce(*acc).into());
     }
     out.iter_mut().zip(acc.iter()).for_each(|(out, &acc)| *out = acc as u32);
+}
+
+fn combine(prime: &Prime, terms: &[(u32, &[u32])], out: &mut [u32]) {
+    let rows: Vec<[u32; N]> = terms.iter().map(|(factor, _)| [*factor; N]).collect();
+    let terms: Vec<[&[u32]; 2]> = rows.iter().zip(terms).map(|(row, (_, words))| [&row[..], words]).collect();
+    dot(prime, &terms, out);
 }
 
 fn scale(prime: &Prime, a: &mut [u32], scalar: u32) {
@@ -157,9 +166,9 @@ fn decompose(prime: &Prime, base: &DigitBase, residues: &[u32], out: [&mut [i32]
     }
 }
 
-/// As [`decompose`], with one digit more: the lift is shifted by (b^4 - 1)/2.
-fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [i32]; 4]) {
-    let (b, bound) = (u64::from(s.base.base()), s.base.bound().cast_signed());
+/// As [`decompose`], with one digit more: the lift is shifted by (b^4 - 1)/2. The plain digits stay as they are.
+fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [u32]; 4]) {
+    let b = u64::from(s.base.base());
     let (shift, product) = (b.pow(4) >> 1, s.pair.lift.modulus());
     // floor(2^64 / b) + 1: exact below 2^64 / b, and b^5 < 2^57.
     let reciprocal = u64::MAX / b + 1;
@@ -170,8 +179,20 @@ fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [i32]; 4]) {
         let mut value = lifted.wrapping_add(shift).wrapping_sub(product & above);
         for out in &mut out {
             let quotient = ((u128::from(value) * u128::from(reciprocal)) >> 64) as u64;
-            *out.next().expect("rows of one length") = (value - quotient * b) as i32 - bound;
+            *out.next().expect("rows of one length") = (value - quotient * b) as u32;
             value = quotient;
+        }
+    }
+}
+
+fn recompose_pair(s: &PairDigits, offset: u32, digits: [&[u32]; 4], out: [&mut [u32]; 2]) {
+    let b = u64::from(s.base.base());
+    for (out, prime) in out.into_iter().zip(&s.pair.primes) {
+        let excess = s.excess(prime, offset);
+        for (i, out) in out.iter_mut().enumerate() {
+            // Both pairs of digits are below 2^32, and the square of the base is below 2^23.
+            let value = digits.iter().rev().fold(0, |value, row| value * b + u64::from(row[i]));
+            *out = prime.sub(prime.reduce(value), excess);
         }
     }
 }

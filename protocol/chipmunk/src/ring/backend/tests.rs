@@ -142,6 +142,7 @@ proptest! {
                 .map(|k| if k % 4 == 0 { vec![q - 1; N] } else { draw.residues(q) })
                 .collect();
             let terms: Vec<[&[u32]; 2]> = rows.iter().map(|row| [&row[..], &rows[0]]).chain([[&a[..], &b[..]]]).collect();
+            let scaled: Vec<(u32, &[u32])> = terms.iter().map(|[a, _]| (a[0], *a)).collect();
             let run = |kernels: &Kernels| {
                 let [mut add, mut sub, mut scale] = [(); 3].map(|()| a.clone());
                 let [mut mul, mut signed] = [(); 2].map(|()| vec![0; N]);
@@ -152,11 +153,23 @@ proptest! {
                 (kernels.mul)(&prime, &mut mul, &a, &b);
                 for (length, dot) in &mut dots {
                     (kernels.dot)(&prime, &terms[terms.len() - *length..], dot);
+                    (kernels.combine)(&prime, &scaled[scaled.len() - *length..], dot);
                 }
                 (kernels.from_signed)(&prime, &mut signed, &short);
                 ([add, sub, scale, mul, signed], dots)
             };
             let expected = run(scalar());
+            // Sums of products by their definition, on top of the ones that were there.
+            for (length, dot) in &expected.1 {
+                let from = terms.len() - length;
+                for i in [0, 1, N - 1] {
+                    let product = |(x, y): (u32, u32)| u128::from(x) * u128::from(y);
+                    let dots = terms[from..].iter().map(|[x, y]| product((x[i], y[i])));
+                    let combined = scaled[from..].iter().map(|(x, y)| product((*x, y[i])));
+                    let sum = 1 + dots.chain(combined).sum::<u128>();
+                    prop_assert_eq!(u128::from(dot[i]), sum % u128::from(q));
+                }
+            }
             for kernels in others() {
                 prop_assert_eq!(&run(kernels), &expected, "{:?} q = {}", kernels, q);
             }
@@ -327,6 +340,9 @@ proptest! {
         for set in SETS {
             let ring = RingContext::<Wire>::new(&set.wire, scalar());
             let digits = PairDigits::new(&ring, set.share_base);
+            let offset = set.share_digit() * set.rho_max;
+            assert!(digits.holds(offset));
+            let summed = [(); 4].map(|()| draw.residues(2 * offset + 1));
             let [q0, q1] = set.wire;
             let (mut first, mut second) = (draw.residues(q0), draw.residues(q1));
             // Lifts at both ends of the range, at the change of sign, and where two digits carry into the others.
@@ -342,9 +358,20 @@ proptest! {
             let run = |kernels: &Kernels| {
                 let mut out = [(); 4].map(|()| vec![0; N]);
                 (kernels.decompose_pair)(&digits, [&first, &second], out.each_mut().map(Vec::as_mut_slice));
-                out
+                // Sums of digits up to what the roster allows.
+                let mut sums = [(); 2].map(|()| vec![0; N]);
+                let [low, high] = &mut sums;
+                (kernels.recompose_pair)(&digits, offset, summed.each_ref().map(Vec::as_slice), [low, high]);
+                (out, sums)
             };
             let expected = run(scalar());
+            for (limb, q) in expected.1.iter().zip(set.wire) {
+                for i in 0..N {
+                    let digit = |k: usize| i128::from(summed[k][i]) - i128::from(offset);
+                    let value = (0..4).rev().fold(0, |value, k| value * i128::from(set.share_base) + digit(k));
+                    prop_assert_eq!(i128::from(limb[i]), value.rem_euclid(q.into()));
+                }
+            }
             for kernels in others() {
                 prop_assert_eq!(&run(kernels), &expected, "{:?} {}", kernels, set.name);
             }

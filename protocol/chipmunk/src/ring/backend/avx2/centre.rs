@@ -77,7 +77,7 @@ pub(super) fn reduce_pair(s: &PairReduction, residues: [&[u32]; 2], out: &mut [u
 /// The lift is `q0 a + r0` with `a` as in [`reduce_pair`], so with B = b^2 it is `B h + l` for `h = a - c` and
 /// `l = r0 - (B - q0) a + B c`, where c is the quotient of `(B - q0) a` by B or one less. Two digits are in each.
 #[target_feature(enable = "avx2")]
-pub(super) fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [i32]; 4]) {
+pub(super) fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [u32]; 4]) {
     let [p0, p1] = &s.pair.primes;
     let square = s.base.base().pow(2);
     let excess = square - p0.q();
@@ -93,7 +93,7 @@ pub(super) fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [
     let (shift_high, shift_low) = (splat(square / 2 - 2), splat(square / 2 + 2 * square));
     let (square, square_2, excess) = (splat(square), splat(2 * square), splat(excess));
     let (one, two) = (splat(1), splat(2));
-    let (b, bound, reciprocal) = (splat(s.base.base()), splat(s.base.bound()), splat(s.base.reciprocal()));
+    let (b, reciprocal) = (splat(s.base.base()), splat(s.base.reciprocal()));
     let [out_0, out_1, out_2, out_3] = out.map(registers_mut);
     let out = out_0.iter_mut().zip(out_1).zip(out_2.iter_mut().zip(out_3));
     let [r0, r1] = residues.map(registers);
@@ -121,13 +121,35 @@ pub(super) fn decompose_pair(s: &PairDigits, residues: [&[u32]; 2], out: [&mut [
             let top = _mm256_srli_epi32::<{ DigitBase::<PAIR_DIGITS>::EXTRA.cast_signed() }>(mul_high(
                 value, reciprocal, reciprocal,
             ));
-            let rest = _mm256_sub_epi32(value, _mm256_mullo_epi32(top, b));
-            (_mm256_sub_epi32(rest, bound), _mm256_sub_epi32(top, bound))
+            (_mm256_sub_epi32(value, _mm256_mullo_epi32(top, b)), top)
         };
         let ((low_0, low_1), (high_0, high_1)) = (two_digits(low), two_digits(high));
-        store_i32(out_0, low_0);
-        store_i32(out_1, low_1);
-        store_i32(out_2, high_0);
-        store_i32(out_3, high_1);
+        store(out_0, low_0);
+        store(out_1, low_1);
+        store(out_2, high_0);
+        store(out_3, high_1);
+    }
+}
+
+/// Two digits at a time, as `l + b^2 h`: each in `[0, 2q)` once its factor is in, and the excess makes it 5q.
+#[target_feature(enable = "avx2")]
+pub(super) fn recompose_pair(s: &PairDigits, offset: u32, digits: [&[u32]; 4], out: [&mut [u32]; 2]) {
+    let b = splat(s.base.base());
+    let [d0, d1, d2, d3] = digits.map(registers);
+    let constants = s.pair.primes.each_ref().map(|prime| {
+        let factor = |w| Factor::uniform(w, prime.shoup(w));
+        let m = Modulus::new(prime);
+        let square = factor(prime.reduce(u64::from(s.base.base()).pow(2)));
+        (m, _mm256_add_epi32(m.q2, m.q2), factor(1), square, splat(prime.q() - s.excess(prime, offset)))
+    });
+    let [out_0, out_1] = out.map(registers_mut);
+    for (i, outs) in out_0.iter_mut().zip(out_1).enumerate() {
+        let (d0, d1, d2, d3) = (load(&d0[i]), load(&d1[i]), load(&d2[i]), load(&d3[i]));
+        let low = _mm256_add_epi32(d0, _mm256_mullo_epi32(d1, b));
+        let high = _mm256_add_epi32(d2, _mm256_mullo_epi32(d3, b));
+        for (out, (m, q4, one, square, rest)) in [outs.0, outs.1].into_iter().zip(constants) {
+            let sum = _mm256_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, square, m.q));
+            store(out, once(once(once(_mm256_add_epi32(sum, rest), q4), m.q2), m.q));
+        }
     }
 }

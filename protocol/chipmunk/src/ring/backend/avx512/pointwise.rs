@@ -62,37 +62,80 @@ pub(super) fn mul(prime: &Prime, out: &mut [u32], a: &[u32], b: &[u32]) {
     }
 }
 
+/// Registers of a row that advance together, so that finding a row's place is paid for once.
+const TOGETHER: usize = 4;
+
+/// Adds up products: `product` makes those of one term, of even and of odd slots, for each register of a group.
+///
 /// Sums of even and of odd slots in 64-bit lanes. A sum is its high words times 2^32 mod q and its low words times 1,
 /// each in `[0, 2q)`.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) {
+#[inline]
+fn add_products<T>(
+    prime: &Prime,
+    terms: &[T],
+    out: &mut [u32],
+    product: impl Fn(&T, usize) -> [[__m512i; 2]; TOGETHER],
+) {
     let m = Modulus::new(prime);
     let factor = |w| Factor::uniform(w, prime.shoup(w));
     let (one, power) = (factor(1), factor(prime.reduce(1 << 32)));
     let low_word = _mm512_set1_epi64(0xFFFF_FFFF);
-    let out = registers_mut::<16, _>(out);
-    assert!(terms.iter().flatten().all(|row| row.len() == 16 * out.len()), "rows of one length");
-    for (i, out) in out.iter_mut().enumerate() {
-        let mut sum = _mm512_setzero_si512();
+    for (group, out) in registers_mut::<{ 16 * TOGETHER }, _>(out).iter_mut().enumerate() {
+        let out = registers_mut::<16, _>(out);
+        let mut sums: [__m512i; TOGETHER] = std::array::from_fn(|r| load(&out[r]));
         for terms in terms.chunks(MAX_UNREDUCED) {
-            let mut even = _mm512_and_si512(sum, low_word);
-            let mut odd = _mm512_srli_epi64::<32>(sum);
-            for term in terms {
-                let [a, b] = term.map(|row| load(&row.as_chunks().0[i]));
-                even = _mm512_add_epi64(even, _mm512_mul_epu32(a, b));
-                odd = _mm512_add_epi64(
-                    odd,
-                    _mm512_mul_epu32(_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b)),
-                );
+            let mut wide = [[_mm512_setzero_si512(); 2]; TOGETHER];
+            for (wide, &sum) in wide.iter_mut().zip(&sums) {
+                *wide = [_mm512_and_si512(sum, low_word), _mm512_srli_epi64::<32>(sum)];
             }
-            // Low words of the sums and high words, each in the order of the slots.
-            let low = _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even, 0xAAAA, odd);
-            let high = _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even);
-            let lazy = _mm512_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, power, m.q));
-            sum = once(once(lazy, m.q2), m.q);
+            for term in terms {
+                for ([even, odd], products) in wide.iter_mut().zip(product(term, group)) {
+                    *even = _mm512_add_epi64(*even, products[0]);
+                    *odd = _mm512_add_epi64(*odd, products[1]);
+                }
+            }
+            for (sum, [even, odd]) in sums.iter_mut().zip(wide) {
+                // Low words of the sums and high words, each in the order of the slots.
+                let low = _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even, 0xAAAA, odd);
+                let high = _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even);
+                let lazy = _mm512_add_epi32(mul_lazy(low, one, m.q), mul_lazy(high, power, m.q));
+                *sum = once(once(lazy, m.q2), m.q);
+            }
         }
-        store(out, sum);
+        out.iter_mut().zip(sums).for_each(|(out, sum)| store(out, sum));
     }
+}
+
+/// A group of registers of a row.
+#[inline(always)]
+fn group(row: &[u32], at: usize) -> &[[u32; 16]; TOGETHER] {
+    let (registers, _) = row.as_chunks::<{ 16 * TOGETHER }>().0[at].as_chunks();
+    registers.as_array().expect("a group of registers")
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) fn dot(prime: &Prime, terms: &[[&[u32]; 2]], out: &mut [u32]) {
+    assert!(terms.iter().flatten().all(|row| row.len() == out.len()), "rows of one length");
+    add_products(prime, terms, out, |term, at| {
+        let (a, b) = (group(term[0], at), group(term[1], at));
+        std::array::from_fn(|r| {
+            let (a, b) = (load(&a[r]), load(&b[r]));
+            [_mm512_mul_epu32(a, b), _mm512_mul_epu32(_mm512_srli_epi64::<32>(a), _mm512_srli_epi64::<32>(b))]
+        })
+    });
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(super) fn combine(prime: &Prime, terms: &[(u32, &[u32])], out: &mut [u32]) {
+    assert!(terms.iter().all(|(_, row)| row.len() == out.len()), "rows of one length");
+    add_products(prime, terms, out, |&(factor, row), at| {
+        let (factor, row) = (_mm512_set1_epi32(factor.cast_signed()), group(row, at));
+        std::array::from_fn(|r| {
+            let x = load(&row[r]);
+            [_mm512_mul_epu32(x, factor), _mm512_mul_epu32(_mm512_srli_epi64::<32>(x), factor)]
+        })
+    });
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
