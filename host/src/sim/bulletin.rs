@@ -1,12 +1,14 @@
 //! The bulletin: the honest one over the real store, or one that lies.
 
+use super::ledger::Rule;
 use super::liar::Liar;
 use super::liars;
 use super::world::{BEGIN, Core, Msg, Node, Out, Upload};
 use crate::round::conductor::{Conductor, Step, Windows};
+use crate::round::cosigning::Cosigning;
 use crate::store::disk::Disk;
 use crate::store::disk::memory::{Crash, Failure, MemoryDisk};
-use crate::store::{Change, Options, Sequencer, Store, Submission, What};
+use crate::store::{Change, Options, Sequencer, Store, StoreError, Submission, What};
 use panetiere::bulletin::Envelope;
 use panetiere::ids::ClientId;
 use panetiere::wire::{DecodeWith as _, Encode as _};
@@ -15,8 +17,7 @@ use panetiere_api::round::{NoBlobs, Phase, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tlog::merkle::leaf_hash;
-use tlog::note::{Note, Signature};
-use tlog::witness::Request;
+use tlog::note::Signature;
 
 pub(super) const WINDOWS: Windows = Windows { collect_ms: 1200, check_ms: 1500, answer_ms: 1200 };
 
@@ -128,10 +129,8 @@ struct Up {
     conductor: Conductor,
     entries: Vec<Vec<u8>>,
     pending: Vec<Submission>,
-    /// Sizes that the witnesses are at, as far as is known.
-    known: BTreeMap<u16, u64>,
     lines: BTreeMap<u64, Vec<Signature>>,
-    cosigned: Option<Arc<Note>>,
+    cosigning: Cosigning,
 }
 
 fn place(session: &str, client: ClientId, server: u16) -> Vec<u8> {
@@ -162,8 +161,9 @@ impl Honest {
             record.apply(entry, &NoBlobs).unwrap().expect("it was proposed before it was appended");
         }
         let conductor = Conductor::new(WINDOWS);
-        let (pending, known, lines, cosigned) = (Vec::new(), BTreeMap::new(), BTreeMap::new(), None);
-        let up = Up { store, sequencer, record, conductor, entries, pending, known, lines, cosigned };
+        let (pending, lines) = (Vec::new(), BTreeMap::new());
+        let cosigning = Cosigning::resume(&store, core.quorum()).expect("a disk that opens can be read");
+        let up = Up { store, sequencer, record, conductor, entries, pending, lines, cosigning };
         self.up = Some(Box::new(up));
     }
 
@@ -198,7 +198,7 @@ impl Honest {
                     from: u64::try_from(read).unwrap(),
                     entries: Arc::new(up.entries[read..].to_vec()),
                     note: Arc::new(note),
-                    cosigned: up.cosigned.clone(),
+                    cosigned: up.cosigning.cosigned(),
                 };
                 vec![(from, view)]
             }
@@ -215,14 +215,15 @@ impl Honest {
                 up.envelope(server, round, client).map_or_else(Vec::new, |msg| vec![(from, msg)])
             }
             Msg::Cosigned { size, line } => {
-                let Node::Server(server) = from else { return Vec::new() };
-                up.known.insert(server, size);
                 up.lines.entry(size).or_default().push(line);
                 Vec::new()
             }
             Msg::CosignConflict { size } => {
                 let Node::Server(server) = from else { return Vec::new() };
-                up.known.insert(server, size);
+                let (head, cosigner) = (up.sequencer.head(), core.scene.cosigner(server));
+                if let Err(ahead) = up.cosigning.witness_at(cosigner.verifier(), size, head) {
+                    core.ledger.broken(Rule::OneHistory, ahead.to_string());
+                }
                 Vec::new()
             }
             _ => Vec::new(),
@@ -231,8 +232,8 @@ impl Honest {
 
     fn timer(&mut self, core: &mut Core) -> Out {
         let Some(up) = &mut self.up else { return Vec::new() };
-        match up.tick(core).and_then(|()| up.keep_lines(core)) {
-            Ok(()) => up.ask(core),
+        match up.tick(core).and_then(|()| up.keep_lines()).and_then(|()| up.ask(core)) {
+            Ok(out) => out,
             Err(error) => {
                 core.say("bulletin", &format!("stops: {error}"));
                 self.crash(core);
@@ -259,7 +260,7 @@ fn post(upload: &Upload) -> Submission {
 }
 
 impl Up {
-    fn tick(&mut self, core: &mut Core) -> Result<(), crate::store::StoreError> {
+    fn tick(&mut self, core: &mut Core) -> Result<(), StoreError> {
         if self.record.epoch().is_none_or(|epoch| epoch.members().count() < core.scene.net.clients.len()) {
             let leaf = |leaf| Submission { leaf: Some(leaf), ..Submission::default() };
             self.pending.splice(0..0, beginning(core).into_iter().map(leaf));
@@ -290,48 +291,26 @@ impl Up {
         Ok(())
     }
 
-    fn keep_lines(&mut self, core: &Core) -> Result<(), crate::store::StoreError> {
+    fn keep_lines(&mut self) -> Result<(), StoreError> {
         for (size, lines) in std::mem::take(&mut self.lines) {
-            let Some(mut known) = self.store.checkpoint_of(size)? else { continue };
-            let mut new = Vec::new();
-            for line in lines {
-                if !known.signatures().iter().any(|old| old.name() == line.name()) {
-                    known.add(line.clone()).unwrap();
-                    new.push(line);
-                }
-            }
-            if new.is_empty() {
-                continue;
-            }
-            let note = self.sequencer.add_cosignatures(size, &new)?;
-            let newer = |old: &Arc<Note>| core.log().open(old).unwrap().head().size < size;
-            if core.quorum().open(&note).is_ok() && self.cosigned.as_ref().is_none_or(newer) {
-                self.cosigned = Some(Arc::new(note));
+            let new = self.cosigning.lacking(&self.store, size, lines)?;
+            if !new.is_empty() {
+                let note = self.sequencer.add_cosignatures(size, &new)?;
+                self.cosigning.stored(&note);
             }
         }
         Ok(())
     }
 
     /// Asks the witnesses that are not there yet to cosign the last checkpoint.
-    fn ask(&self, core: &mut Core) -> Out {
-        let (head, note) = (self.sequencer.head(), self.sequencer.checkpoint());
-        if head.size == 0 {
-            return Vec::new();
-        }
-        core.ledger.signed(head, &hashes(&self.entries));
-        let mut out = Vec::new();
-        for server in 0..core.plan.servers {
-            let known = self.known.get(&server).copied().unwrap_or(0);
-            let name = core.scene.cosigner(server).verifier().name().clone();
-            let has = note.signatures().iter().any(|line| *line.name() == name);
-            if known > head.size || has {
-                continue;
-            }
-            let proof = self.store.consistency(known, head.size).unwrap_or_default();
-            let request = Request::new(known, proof, note.clone()).unwrap();
-            out.push((Node::Server(server), Msg::AskCosign(Arc::new(request))));
-        }
-        out
+    fn ask(&self, core: &mut Core) -> Result<Out, StoreError> {
+        core.ledger.signed(self.sequencer.head(), &hashes(&self.entries));
+        let asked = self.cosigning.requests(&self.store)?.into_iter().map(|(witness, request)| {
+            let of = |server: &u16| *core.scene.cosigner(*server).verifier() == witness;
+            let server = (0..core.plan.servers).find(of).expect("the witnesses are the servers");
+            (Node::Server(server), Msg::AskCosign(Arc::new(request)))
+        });
+        Ok(asked.collect())
     }
 
     fn envelope(&self, server: u16, round: RoundId, client: ClientId) -> Option<Msg> {
