@@ -1,9 +1,14 @@
-//! A thread that ticks: the group commit behind a handle that any thread can submit to.
+//! The group commit behind a handle that any thread can submit to.
+//!
+//! Two threads: one gathers batches and makes their bodies durable, the other records, publishes and answers, one batch
+//! after another. So while a batch is recorded the bodies of the next one are on their way to the disk; of one batch the
+//! order is what it is in [`super::sequencer`].
 
-use super::sequencer::{Committed, Sequencer, Submission, Waiting};
+use super::sequencer::{Committed, Sequencer, Submission, Synced, Waiting};
+use super::shared::Shared;
 use super::{Store, StoreError};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -51,10 +56,23 @@ impl Drop for Pending {
     }
 }
 
+/// Cosignatures of a checkpoint, and whoever waits until they are stored.
+struct Cosign {
+    size: u64,
+    lines: Vec<Signature>,
+    answer: Box<dyn FnOnce(Result<Note, StoreError>) + Send>,
+}
+
 enum Message {
-    Cosign { size: u64, lines: Vec<Signature>, answer: Box<dyn FnOnce(Result<Note, StoreError>) + Send> },
+    Cosign(Cosign),
     Stop,
     Submit(Pending),
+}
+
+/// What the thread that records gets.
+enum Work {
+    Batch(Synced<Vec<Submission>>, Vec<Pending>),
+    Cosign(Cosign),
 }
 
 /// The handle. Clones are the same log.
@@ -64,14 +82,14 @@ pub struct Log {
     sender: Sender<Message>,
     waiting: Arc<AtomicUsize>,
     most_waiting: usize,
-    thread: Arc<Mutex<Option<JoinHandle<Sequencer>>>>,
+    thread: Arc<Mutex<Option<JoinHandle<Option<Sequencer>>>>>,
 }
 
 impl Log {
-    /// Starts the thread. `clock` gives seconds since the epoch.
+    /// Starts the threads. `clock` gives seconds since the epoch.
     ///
     /// # Errors
-    /// `Disk` if there is no thread to be had.
+    /// `Disk` if there are no threads to be had.
     pub fn start(
         sequencer: Sequencer,
         pace: Pace,
@@ -79,11 +97,19 @@ impl Log {
     ) -> Result<Self, StoreError> {
         let store = Store(Arc::clone(&sequencer.shared));
         let (sender, receiver) = mpsc::channel();
-        let run = move || run(sequencer, &receiver, pace, &clock);
-        let thread = std::thread::Builder::new()
-            .name("sequencer".to_owned())
-            .spawn(run)
-            .map_err(StoreError::disk("start", "the sequencer's thread"))?;
+        let shared = Arc::clone(&sequencer.shared);
+        // Without a queue: the next batch is gathered until this one is taken.
+        let (batches, work) = mpsc::sync_channel(0);
+        let record = move || record(sequencer, &work, pace.interval, &clock);
+        let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let recorder =
+            spawn("sequencer").spawn(record).map_err(StoreError::disk("start", "the sequencer's thread"))?;
+        let gather = move || {
+            gather(&shared, &receiver, pace, &batches);
+            drop(batches);
+            recorder.join().ok()
+        };
+        let thread = spawn("gather").spawn(gather).map_err(StoreError::disk("start", "a thread"))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
         Ok(Self { store, sender, waiting: Arc::default(), most_waiting: pace.most_waiting, thread })
     }
@@ -140,17 +166,17 @@ impl Log {
     pub fn add_cosignatures(&self, size: u64, lines: Vec<Signature>) -> Result<Note, StoreError> {
         let (sender, receiver) = mpsc::channel();
         let answer = Box::new(move |outcome| drop(sender.send(outcome)));
-        self.sender.send(Message::Cosign { size, lines, answer }).map_err(|_| StoreError::Stopped)?;
+        self.sender.send(Message::Cosign(Cosign { size, lines, answer })).map_err(|_| StoreError::Stopped)?;
         receiver.recv().map_err(|_| StoreError::Stopped)?
     }
 
-    /// Makes everything durable that was submitted, ends the thread and gives the sequencer back. Later submissions are
+    /// Makes everything durable that was submitted, ends the threads and gives the sequencer back. Later submissions are
     /// answered `Stopped`. None: somebody else called this.
     pub fn shutdown(&self) -> Option<Sequencer> {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         // A thread that is gone has nothing left to drain.
         let _ = self.sender.send(Message::Stop);
-        thread.join().ok()
+        thread.join().ok()?
     }
 }
 
@@ -171,81 +197,111 @@ impl Ticket {
 /// Full tiles that are synced at a time while nothing else is to be done.
 const TILES_AT_ONCE: usize = 16;
 
-fn run(
-    mut sequencer: Sequencer,
-    receiver: &Receiver<Message>,
-    pace: Pace,
-    clock: &dyn Fn() -> u64,
-) -> Sequencer {
+/// Gathers submissions to batches, syncs their bodies and hands them over.
+fn gather(shared: &Shared, receiver: &Receiver<Message>, pace: Pace, work: &SyncSender<Work>) {
     let mut pending: Vec<Pending> = Vec::new();
     let mut due: Option<Instant> = None;
-    let mut tiles = Waiting::Tiles;
     loop {
         let message = match due {
             Some(due) => receiver.recv_timeout(due.saturating_duration_since(Instant::now())),
-            None if tiles == Waiting::Tiles => receiver.recv_timeout(pace.interval),
             None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        let stop = match message {
+        let mut stop = false;
+        let mut cosign = Vec::new();
+        match message {
             Ok(Message::Submit(submitted)) => {
                 pending.push(submitted);
                 due.get_or_insert_with(|| Instant::now() + pace.interval);
-                // Whatever is there already goes with it.
                 if pending.len() < pace.pending {
                     continue;
                 }
-                let mut stop = false;
+                // Whatever is there already goes with it.
                 for message in receiver.try_iter() {
                     match message {
                         Message::Submit(submitted) => pending.push(submitted),
-                        Message::Cosign { size, lines, answer } => {
-                            answer(sequencer.add_cosignatures(size, &lines));
-                        }
+                        Message::Cosign(lines) => cosign.push(lines),
                         Message::Stop => {
                             stop = true;
                             break;
                         }
                     }
                 }
-                stop
             }
-            Ok(Message::Cosign { size, lines, answer }) => {
-                answer(sequencer.add_cosignatures(size, &lines));
+            Ok(Message::Cosign(lines)) => {
+                // Whoever records is gone only after a panic; who waits is told when this is dropped.
+                drop(work.send(Work::Cosign(lines)));
                 continue;
             }
-            Err(RecvTimeoutError::Timeout) if pending.is_empty() => {
-                // A failure is in the store; the next submission is told.
-                tiles = sequencer.sync_tiles(TILES_AT_ONCE).unwrap_or(Waiting::Nothing);
-                continue;
-            }
-            Err(RecvTimeoutError::Timeout) => false,
-            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => true,
-        };
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => stop = true,
+        }
+        for lines in cosign {
+            drop(work.send(Work::Cosign(lines)));
+        }
         if !pending.is_empty() {
-            tick(&mut sequencer, &mut pending, clock());
-            tiles = Waiting::Tiles;
+            hand_over(shared, std::mem::take(&mut pending), work);
         }
         due = None;
         if stop {
-            return sequencer;
+            return;
         }
     }
 }
 
-fn tick(sequencer: &mut Sequencer, pending: &mut Vec<Pending>, now: u64) {
+fn hand_over(shared: &Shared, mut pending: Vec<Pending>, work: &SyncSender<Work>) {
     let submissions: Vec<_> =
         pending.iter_mut().map(|pending| std::mem::take(&mut pending.submission)).collect();
-    match sequencer.tick(now, &submissions) {
-        Ok(outcomes) => {
-            for (mut pending, outcome) in pending.drain(..).zip(outcomes) {
-                pending.answer(outcome);
+    match shared.sync(submissions) {
+        Ok(batch) => {
+            if let Err(SendError(unsent)) = work.send(Work::Batch(batch, pending)) {
+                // Answered with `Stopped`.
+                drop(unsent);
             }
         }
-        Err(_) => {
-            for mut pending in pending.drain(..) {
-                let cause = sequencer.shared.check().err().unwrap_or(StoreError::Stopped);
-                pending.answer(Err(cause));
+        Err(_) => fail(shared, pending),
+    }
+}
+
+/// Tells everybody who waits why the store takes nothing any more.
+fn fail(shared: &Shared, pending: Vec<Pending>) {
+    for mut pending in pending {
+        pending.answer(Err(shared.check().err().unwrap_or(StoreError::Stopped)));
+    }
+}
+
+/// Records and answers batches until there are no more.
+fn record(
+    mut sequencer: Sequencer,
+    work: &Receiver<Work>,
+    interval: Duration,
+    clock: &dyn Fn() -> u64,
+) -> Sequencer {
+    let mut tiles = Waiting::Tiles;
+    loop {
+        let next = match tiles {
+            Waiting::Tiles => work.recv_timeout(interval),
+            Waiting::Nothing => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match next {
+            Ok(Work::Batch(batch, pending)) => {
+                match sequencer.tick_synced(clock(), &batch) {
+                    Ok(outcomes) => {
+                        for (mut pending, outcome) in pending.into_iter().zip(outcomes) {
+                            pending.answer(outcome);
+                        }
+                    }
+                    Err(_) => fail(&sequencer.shared, pending),
+                }
+                tiles = Waiting::Tiles;
             }
+            Ok(Work::Cosign(Cosign { size, lines, answer })) => {
+                answer(sequencer.add_cosignatures(size, &lines));
+            }
+            // A failure is in the store; the next submission is told.
+            Err(RecvTimeoutError::Timeout) => {
+                tiles = sequencer.sync_tiles(TILES_AT_ONCE).unwrap_or(Waiting::Nothing);
+            }
+            Err(RecvTimeoutError::Disconnected) => return sequencer,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::shared::{Shared, head_of, log_error, parse_note};
 use super::tables::{self, BLOBS, CHECKPOINTS, FACTS, HEADS, LEAVES, NODES, OWN_LOG, SEGMENTS};
 use super::{Grease, StoreError, checkpoint, grease, meta};
 use redb::{ReadableTable as _, Table, WriteTransaction};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use tlog::builder::Builder;
 use tlog::checkpoint::{Checkpoint, Origin, TreeHead};
@@ -62,16 +62,51 @@ pub struct Submission {
 }
 
 /// A leaf in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Committed {
-    /// Index of the leaf and its receipt, a C2SP tlog-proof. None: the submission had no leaf.
-    pub leaf: Option<(u64, Proof)>,
+    /// The receipt for the leaf. None: the submission had no leaf.
+    pub leaf: Option<Receipt>,
     /// The log as it is now.
     pub head: TreeHead,
 }
 
+/// A promise for one leaf. The proof is made by whoever wants it, and not while all of a batch wait for their answers.
+#[derive(Clone)]
+pub struct Receipt {
+    index: u64,
+    head: TreeHead,
+    paths: Arc<Paths>,
+    note: Arc<Note>,
+}
+
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Receipt(leaf {} of {})", self.index, self.head.size)
+    }
+}
+
+impl Receipt {
+    /// Index of the leaf.
+    pub const fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The receipt as a C2SP tlog-proof, under the checkpoint that the leaf came with.
+    ///
+    /// # Errors
+    /// `Log` if there is no such proof.
+    pub fn proof(&self) -> Result<Proof, StoreError> {
+        let path = self.paths.path(self.index, self.head)?;
+        Proof::new(self.index, path, Note::clone(&self.note)).map_err(log_error)
+    }
+}
+
 /// What becomes of each submission of a batch, in their order.
 pub type Outcomes = Vec<Result<Committed, StoreError>>;
+
+/// A batch whose bodies are durable: [`Shared::sync`] makes it.
+#[derive(Debug)]
+pub(super) struct Synced<B>(pub(super) B);
 
 /// The one that appends. Not shared: whoever has it decides when a tick is.
 #[derive(Debug)]
@@ -131,18 +166,29 @@ impl Sequencer {
     /// # Errors
     /// `Poisoned`: nothing of the batch may be acknowledged. Some or all of it may be found after the next start.
     pub fn tick(&mut self, now: u64, batch: &[Submission]) -> Result<Outcomes, StoreError> {
+        let batch = self.shared.sync(batch)?;
+        self.tick_synced(now, &batch)
+    }
+
+    /// [`Sequencer::tick`] for a batch whose bodies are durable already.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn tick_synced<B: AsRef<[Submission]>>(
+        &mut self,
+        now: u64,
+        batch: &Synced<B>,
+    ) -> Result<Outcomes, StoreError> {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.changing();
         shared.check()?;
-        self.commit(now, batch).map_err(|error| shared.poison(error))
+        let outcomes = self.commit(now, batch.0.as_ref()).map_err(|error| shared.poison(error))?;
+        // While this batch was recorded, syncing the next one may have failed: nobody is answered any more then.
+        shared.check()?;
+        Ok(outcomes)
     }
 
     fn commit(&mut self, now: u64, batch: &[Submission]) -> Result<Outcomes, StoreError> {
-        let blobs = || batch.iter().flat_map(|submission| &submission.blobs);
-        let segments: BTreeSet<_> = blobs().map(|blob| blob.location.segment).collect();
-        self.shared.segments.sync(&segments)?;
-        fail_point("after_segment_sync");
-
         let transaction = meta::begin(&self.shared.database).map_err(|error| StoreError::meta(*error))?;
         let mut paths = Paths::new(&self.builder);
         let mut places = Vec::with_capacity(batch.len());
@@ -188,21 +234,10 @@ impl Sequencer {
             fail_point("after_publish");
             self.publisher.remove_replaced()?;
         }
-        let answer = |place: Option<u64>| match place {
-            None => Ok(Committed { leaf: None, head }),
-            Some(index) => {
-                let proof =
-                    Proof::new(index, paths.path(index, head)?, self.note.clone()).map_err(log_error)?;
-                Ok(Committed { leaf: Some((index, proof)), head })
-            }
-        };
-        places
-            .into_iter()
-            .map(|place| match place {
-                Ok(place) => answer(place).map(Ok),
-                Err(refusal) => Ok(Err(refusal)),
-            })
-            .collect()
+        let (paths, note) = (Arc::new(paths), Arc::new(self.note.clone()));
+        let receipt = |index| Receipt { index, head, paths: Arc::clone(&paths), note: Arc::clone(&note) };
+        let answer = |place: Option<u64>| Committed { leaf: place.map(receipt), head };
+        Ok(places.into_iter().map(|place| place.map(answer)).collect())
     }
 
     /// Why a submission alone is refused, before anything of it is applied.

@@ -2,13 +2,15 @@
 
 use super::blob::{BlobName, BlobStore, BlobWriter, Class, Location, SegmentId};
 use super::disk::{Disk, Kind};
+use super::fail_point::fail_point;
 use super::segment::{SegmentWriter, Segments};
+use super::sequencer::{Submission, Synced};
 use super::tables::{self, BLOBS, CHECKPOINTS, DELETED, GONE, HEADS, OWN_LOG, SEGMENTS};
 use super::tiles::{PublishedTiles, StoredTiles};
 use super::{StoreError, meta, publish};
 use crate::chain::chain;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -53,6 +55,19 @@ impl Shared {
     pub(super) fn poison(&self, error: StoreError) -> StoreError {
         let cause = Arc::clone(self.failure.get_or_init(|| Arc::new(error)));
         StoreError::Poisoned { cause }
+    }
+
+    /// Step 1 of a tick: makes the bodies of a batch durable. Poisons the store if that fails.
+    ///
+    /// May run beside the later steps of the batch before: nothing of this batch is in the record yet, and what is in
+    /// there of that one was synced before.
+    pub(super) fn sync<B: AsRef<[Submission]>>(&self, batch: B) -> Result<Synced<B>, StoreError> {
+        self.check()?;
+        let blobs = batch.as_ref().iter().flat_map(|submission| &submission.blobs);
+        let segments: BTreeSet<_> = blobs.map(|blob| blob.location.segment).collect();
+        self.segments.sync(&segments).map_err(|error| self.poison(error))?;
+        fail_point("after_segment_sync");
+        Ok(Synced(batch))
     }
 
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {

@@ -175,7 +175,10 @@ fn small(args: &Args, directory: &Path) -> anyhow::Result<Value> {
 fn through_store(log: &Log, posts: &[(BlobName, Vec<u8>, Vec<u8>)], most: usize) -> anyhow::Result<u64> {
     let (mut tickets, mut ticks, mut last) = (VecDeque::new(), 0, 0);
     let mut wait = |ticket: crate::store::log::Ticket| -> anyhow::Result<()> {
-        let size = ticket.wait()?.head.size;
+        let committed = ticket.wait()?;
+        // Whoever is answered gets a proof.
+        committed.leaf.context("it had a leaf")?.proof()?;
+        let size = committed.head.size;
         ticks += u64::from(size != last);
         last = size;
         Ok(())

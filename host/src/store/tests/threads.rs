@@ -32,7 +32,8 @@ fn many_threads_are_each_answered_with_their_own_receipt() {
                     let text = format!("{thread} {number}");
                     let blobs = vec![put(log.store(), thread, Class::Posts, text.as_bytes()).unwrap()];
                     let ticket = log.append(Submission { blobs, ..leaf(text.clone()) }).unwrap();
-                    let (index, proof) = ticket.wait().unwrap().leaf.unwrap();
+                    let receipt = ticket.wait().unwrap().leaf.unwrap();
+                    let (index, proof) = (receipt.index(), receipt.proof().unwrap());
                     assert_eq!(proof.index(), index);
                     proof.verify(text.as_bytes(), &log_key()).unwrap();
                     log.store().receipt(index).unwrap().verify(text.as_bytes(), &log_key()).unwrap();
