@@ -8,7 +8,7 @@ use crate::round::conductor::{Conductor, Step, Windows};
 use crate::round::cosigning::Cosigning;
 use crate::store::disk::Disk;
 use crate::store::disk::memory::{Crash, Failure, MemoryDisk};
-use crate::store::{Change, Options, Sequencer, Store, StoreError, Submission, What};
+use crate::store::{Change, Options, Sequencer, StartError, Store, StoreError, Submission, What};
 use panetiere::bulletin::Envelope;
 use panetiere::ids::ClientId;
 use panetiere::wire::{DecodeWith as _, Encode as _};
@@ -33,7 +33,8 @@ impl Bulletin {
         if core.plan.lies.is_some() {
             return Self::Liar(Box::new(Liar::new(core)));
         }
-        let mut honest = Honest { disk: MemoryDisk::new(), up: None, starting: false };
+        let mut honest =
+            Honest { disk: MemoryDisk::new(), up: None, starting: false, backup: None, behind: 0 };
         honest.start(core);
         Self::Honest(Box::new(honest))
     }
@@ -120,6 +121,10 @@ pub(super) struct Honest {
     disk: MemoryDisk,
     up: Option<Box<Up>>,
     starting: bool,
+    /// A backup, and how many leaves are in it.
+    backup: Option<(MemoryDisk, u64)>,
+    /// Seconds by which its clock is behind.
+    behind: u64,
 }
 
 struct Up {
@@ -138,6 +143,10 @@ fn place(session: &str, client: ClientId, server: u16) -> Vec<u8> {
 }
 
 impl Honest {
+    const fn clock(&self, core: &Core) -> u64 {
+        BEGIN + core.now / 1000 - self.behind
+    }
+
     fn start(&mut self, core: &mut Core) {
         self.starting = false;
         if self.up.is_some() {
@@ -145,9 +154,19 @@ impl Honest {
         }
         let origin = core.scene.anchor().origin;
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let opened = Store::open(disk, Options::new(origin, core.scene.log_key()), BEGIN + core.now / 1000);
+        let opened = Store::open(disk, Options::new(origin, core.scene.log_key()), self.clock(core));
         let (store, sequencer, _) = match opened {
             Ok(opened) => opened,
+            Err(error @ StartError::ClockBehind { .. }) => {
+                core.say("bulletin", &format!("does not start: {error}"));
+                core.ledger.count("clocks refused");
+                if self.behind <= 60 {
+                    core.ledger.broken(Rule::Liveness, error.to_string());
+                }
+                // Whoever reads that sets the clock.
+                self.behind = 0;
+                return;
+            }
             Err(error) => {
                 core.say("bulletin", &format!("does not start: {error}"));
                 self.crash(core);
@@ -155,7 +174,7 @@ impl Honest {
             }
         };
         core.say("bulletin", &format!("starts at {}", sequencer.head().size));
-        let mut record = core.scene.record();
+        let mut record = core.record();
         let entries: Vec<_> = (0..sequencer.head().size).map(|index| store.leaf(index).unwrap()).collect();
         for entry in &entries {
             record.apply(entry, &NoBlobs).unwrap().expect("it was proposed before it was appended");
@@ -175,15 +194,49 @@ impl Honest {
     }
 
     fn fail(&mut self, core: &mut Core) {
-        if core.dice.chance(400) {
-            core.say("bulletin", "crashes");
-            self.crash(core);
-            return;
+        match core.dice.below(10) {
+            0..3 => {
+                core.say("bulletin", "crashes");
+                self.crash(core);
+                return;
+            }
+            3..6 => {}
+            6 => {
+                self.behind = core.dice.below(200);
+                core.say("bulletin", &format!("has a clock {} s behind", self.behind));
+                return;
+            }
+            7 | 8 if self.backup.is_none() => {
+                let size = self.up.as_ref().map(|up| up.sequencer.head().size);
+                self.backup = size.map(|size| (self.disk.snapshot(), size));
+                return;
+            }
+            _ => return self.restore(core),
         }
         let effect = self.disk.effects() + core.dice.below(30);
         let failure = core.dice.pick(&[Failure::Crash, Failure::Done, Failure::NotDone, Failure::NoSpace]);
         core.say("bulletin", &format!("will fail: {failure:?}"));
         self.disk.fail(effect, failure);
+    }
+
+    /// A backup is put in the place of what there is. The start asks the witnesses; if one has seen more, it is refused, and
+    /// then the newer disk is found again.
+    fn restore(&mut self, core: &mut Core) {
+        let Some((backup, stored)) = self.backup.take() else { return };
+        core.say("bulletin", &format!("is restored from a backup of size {stored}"));
+        self.crash(core);
+        let witnessed = core.ledger.witnessed();
+        let ahead = witnessed.iter().any(|(_, size)| *size > stored);
+        let options = Options { witnessed, ..Options::new(core.scene.anchor().origin, core.scene.log_key()) };
+        let disk: Arc<dyn Disk> = Arc::new(backup.crashed(Crash::KeepAll));
+        match Store::open(disk, options, BEGIN + core.now / 1000).map(drop) {
+            Err(StartError::WitnessAhead { .. }) if ahead => core.ledger.count("backups refused"),
+            Ok(()) if !ahead => {}
+            found => {
+                let text = format!("a backup of {stored} leaves, a witness ahead: {ahead}: {found:?}");
+                core.ledger.broken(Rule::OneHistory, text);
+            }
+        }
     }
 
     fn receive(&mut self, core: &mut Core, from: Node, msg: Msg) -> Out {
@@ -231,8 +284,9 @@ impl Honest {
     }
 
     fn timer(&mut self, core: &mut Core) -> Out {
+        let now = self.clock(core);
         let Some(up) = &mut self.up else { return Vec::new() };
-        match up.tick(core).and_then(|()| up.keep_lines()).and_then(|()| up.ask(core)) {
+        match up.tick(core, now).and_then(|()| up.keep_lines()).and_then(|()| up.ask(core)) {
             Ok(out) => out,
             Err(error) => {
                 core.say("bulletin", &format!("stops: {error}"));
@@ -260,7 +314,7 @@ fn post(upload: &Upload) -> Submission {
 }
 
 impl Up {
-    fn tick(&mut self, core: &mut Core) -> Result<(), StoreError> {
+    fn tick(&mut self, core: &mut Core, now: u64) -> Result<(), StoreError> {
         if self.record.epoch().is_none_or(|epoch| epoch.members().count() < core.scene.net.clients.len()) {
             let leaf = |leaf| Submission { leaf: Some(leaf), ..Submission::default() };
             self.pending.splice(0..0, beginning(core).into_iter().map(leaf));
@@ -284,7 +338,7 @@ impl Up {
         if batch.is_empty() {
             return Ok(());
         }
-        for outcome in self.sequencer.tick(BEGIN + core.now / 1000, &batch)? {
+        for outcome in self.sequencer.tick(now, &batch)? {
             outcome.expect("nothing is refused");
         }
         self.entries.extend(batch.into_iter().filter_map(|submission| submission.leaf));

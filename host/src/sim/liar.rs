@@ -35,7 +35,7 @@ impl History {
         Self {
             log: MemoryLog::default(),
             hashes: Vec::new(),
-            record: core.scene.record(),
+            record: core.record(),
             conductor: Conductor::new(WINDOWS),
             queue: Vec::new(),
             notes: BTreeMap::new(),

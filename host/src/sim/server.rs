@@ -41,6 +41,10 @@ pub(super) struct ServerNode {
     /// Whether there is something new since the release was last asked for.
     news: bool,
     cosigned: Option<Note>,
+    /// It has just published a sum. Where the guard is tried, it is made to start again then.
+    summed: bool,
+    /// Seconds by which its wall clock is behind.
+    behind: u64,
 }
 
 /// The keys of a server of the scene, with another memory of answers.
@@ -70,6 +74,8 @@ impl ServerNode {
             ticks: 0,
             news: true,
             cosigned: None,
+            summed: false,
+            behind: 0,
         };
         let state = State::open(&node.disk).unwrap();
         WitnessState::new(state).enrol(core.scene.cosigner(id).verifier()).unwrap();
@@ -85,7 +91,7 @@ impl ServerNode {
         let state = State::open(&self.disk).map_err(|error| error.to_string())?;
         let guard = Arc::new(ReleaseGuard::new(Arc::clone(&state)));
         let policy = Policy { min_clients: 2, min_platforms: 1, unattested: true };
-        let server = Server::new(ServerId(self.id), policy, core.scene.record(), Arc::clone(&guard));
+        let server = Server::new(ServerId(self.id), policy, core.record(), Arc::clone(&guard));
         let mut server = server.map_err(|error| error.to_string())?;
         if self.has_key {
             let answers = if core.plan.without.guard {
@@ -135,7 +141,7 @@ impl ServerNode {
     pub(super) fn fail(&mut self, core: &mut Core) {
         let name = self.name();
         // Beyond the bound, only what is on the disk can be held to.
-        let kinds = if core.plan.without.bound { 7 } else { 12 };
+        let kinds = if core.plan.without.bound { 7 } else { 13 };
         match core.dice.below(kinds) {
             0..3 => {
                 core.say(&name, "crashes");
@@ -164,6 +170,11 @@ impl ServerNode {
                 (self.may_cosign, self.has_key) = (false, false);
                 core.ledger.amnesic.insert(self.id);
             }
+            11 => {
+                // As a clock that is set does. What a server waits for it measures by another clock, which only runs.
+                self.behind = core.dice.below(200);
+                core.say(&name, &format!("has a clock {} s behind", self.behind));
+            }
             _ => self.ahead += core.dice.below(3000),
         }
     }
@@ -174,6 +185,10 @@ impl ServerNode {
 
     pub(super) fn timer(&mut self, core: &mut Core) -> Out {
         self.ticks += 1;
+        if std::mem::take(&mut self.summed) && core.plan.without.bound {
+            core.say(&self.name(), "crashes, having summed");
+            self.crash(core);
+        }
         let now = self.clock(core);
         let Some(process) = &mut self.process else { return Vec::new() };
         let mut out = vec![(Node::Bulletin, Msg::Read { slot: 0, size: process.server.head().size })];
@@ -219,6 +234,7 @@ impl ServerNode {
                     let claim = sum.claim();
                     let head = core.log().open(under.unwrap()).unwrap().head();
                     let at = session.closed().unwrap().at;
+                    self.summed = true;
                     core.ledger.sum(self.id, claim.session, (claim.set, claim.posts), at, head);
                     let entry =
                         ServerBulletinEntry::from_bytes_with(session.params(), body.as_ref().unwrap());
@@ -367,7 +383,12 @@ impl ServerNode {
             return Vec::new();
         }
         let (log, cosigner) = (core.log(), core.scene.cosigner(self.id));
-        match process.witness.add_checkpoint(&log, request, &cosigner, BEGIN + self.clock(core) / 1000) {
+        match process.witness.add_checkpoint(
+            &log,
+            request,
+            &cosigner,
+            BEGIN + self.clock(core) / 1000 - self.behind,
+        ) {
             Ok(line) => {
                 let head = log.open(request.note()).unwrap().head();
                 core.ledger.cosigned(self.id, head);

@@ -4,7 +4,7 @@ use super::bulletin::Bulletin;
 use super::client::Client;
 use super::ledger::{Ledger, Posted, Rule};
 use super::liars;
-use super::plan::{Dice, Plan};
+use super::plan::{Dice, Plan, Without};
 use super::recipient::Recipient;
 use super::server::ServerNode;
 use crate::round::conductor::Millis;
@@ -15,7 +15,7 @@ use panetiere::fault::Attribution;
 use panetiere::ids::{ClientId, ServerId, SessionId, StatementDigest};
 use panetiere::wire::DecodeWith as _;
 use panetiere_api::leaf::RoundId;
-use panetiere_api::round::{Phase, Record, Session};
+use panetiere_api::round::{Missing, Phase, Record, Session};
 use panetiere_api::testing::Scene;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -132,6 +132,12 @@ impl Core {
             self.trace.pop_front();
         }
         self.trace.push_back(format!("{:>6} {who}: {what}", self.now));
+    }
+
+    /// An empty record, with the rules that this world has.
+    pub(super) fn record(&self) -> Record {
+        let Without { first_post, posts_end, .. } = self.plan.without;
+        self.scene.record().without(Missing { first_post, posts_end })
     }
 
     pub(super) fn log(&self) -> Log {
@@ -419,7 +425,8 @@ impl World {
         let Some(record) = self.bulletin.honest_record() else { return };
         let plan = &self.core.plan;
         let witnesses = self.servers.iter().filter(|server| server.may_cosign).count();
-        if plan.without != super::plan::Without::default() {
+        let Without { quorum, guard, cap, bound, first_post: _, posts_end: _ } = plan.without;
+        if quorum || guard || cap || bound {
             return;
         }
         if record.rounds().count() < usize::try_from(plan.rounds).unwrap() {
