@@ -194,6 +194,9 @@ impl Ticket {
     }
 }
 
+/// How long nothing has to be recorded before full tiles are synced: a pause between two batches is none.
+const IDLE: Duration = Duration::from_millis(100);
+
 /// Full tiles that are synced at a time while nothing else is to be done.
 const TILES_AT_ONCE: usize = 16;
 
@@ -277,9 +280,10 @@ fn record(
     clock: &dyn Fn() -> u64,
 ) -> Sequencer {
     let mut tiles = Waiting::Tiles;
+    let idle = interval.max(IDLE);
     loop {
         let next = match tiles {
-            Waiting::Tiles => work.recv_timeout(interval),
+            Waiting::Tiles => work.recv_timeout(idle),
             Waiting::Nothing => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match next {

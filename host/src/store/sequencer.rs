@@ -15,7 +15,7 @@ use super::shared::{Shared, head_of, log_error, parse_note};
 use super::tables::{self, BLOBS, CHECKPOINTS, FACTS, HEADS, LEAVES, NODES, OWN_LOG, SEGMENTS};
 use super::{Grease, StoreError, checkpoint, grease, meta};
 use redb::{ReadableTable as _, Table, WriteTransaction};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tlog::builder::Builder;
 use tlog::checkpoint::{Checkpoint, Origin, TreeHead};
@@ -442,11 +442,13 @@ impl<'t> Rows<'t> {
 
     fn index(&mut self, StoredBlob { digest, location }: &StoredBlob) -> Result<(), StoreError> {
         let key = tables::blob_key(location.segment.round, digest);
-        if self.blobs.get(&key).map_err(StoreError::meta)?.is_some() {
+        let row = tables::blob_row(location);
+        let before = self.blobs.insert(&key, &row).map_err(StoreError::meta)?.map(|before| *before.value());
+        if let Some(before) = before {
             // Written twice: the first stays, this one is a hole.
+            self.blobs.insert(&key, &before).map_err(StoreError::meta)?;
             return Ok(());
         }
-        self.blobs.insert(&key, &tables::blob_row(location)).map_err(StoreError::meta)?;
         self.indexed.push((*digest, *location));
         let end = self.ends.entry(location.segment).or_default();
         *end = location.offset.saturating_add(location.len).max(*end);
@@ -469,41 +471,66 @@ impl<'t> Rows<'t> {
 /// Left of a new leaf a path has only peaks of the tree before the batch and nodes that the batch completed, right of
 /// it only the latter: so nothing is read back.
 struct Paths {
-    nodes: HashMap<Node, [u8; 32]>,
+    /// By height. Of each, the last node before the batch, if it was a peak, and those after it.
+    levels: Vec<Level>,
+}
+
+struct Level {
+    /// Index of the first node.
+    first: u64,
+    nodes: Vec<[u8; 32]>,
 }
 
 impl Paths {
     fn new(builder: &Builder) -> Self {
-        let span = Span { start: 0, end: builder.size() };
-        let peaks = builder.edge().peaks().iter().copied();
-        Self { nodes: span.nodes().zip(peaks).collect() }
+        let size = builder.size();
+        let mut peaks = builder.edge().peaks().iter().rev();
+        let level = |height| {
+            let end = size >> height;
+            // A peak for every one-bit of the size, the smallest last.
+            let nodes: Vec<_> =
+                if end % 2 == 1 { peaks.next().copied().into_iter().collect() } else { Vec::new() };
+            Level { first: end - end % 2, nodes }
+        };
+        Self { levels: (0..u64::BITS).map(level).collect() }
     }
 
     fn append(&mut self, index: u64, leaf: [u8; 32]) {
         let (mut node, mut hash) = (Node { height: 0, index }, leaf);
-        self.nodes.insert(node, hash);
+        self.push(node, hash);
         while node.index % 2 == 1 {
             let left = Node { height: node.height, index: node.index - 1 };
-            hash = node_hash(&self.nodes[&left], &hash);
+            hash = node_hash(&self.node(left), &hash);
             node = Node { height: node.height + 1, index: node.index / 2 };
-            self.nodes.insert(node, hash);
+            self.push(node, hash);
         }
+    }
+
+    fn push(&mut self, node: Node, hash: [u8; 32]) {
+        let level = &mut self.levels[usize::try_from(node.height).expect("below 64")];
+        debug_assert_eq!(usize::try_from(node.index - level.first), Ok(level.nodes.len()));
+        level.nodes.push(hash);
+    }
+
+    fn node(&self, node: Node) -> [u8; 32] {
+        let level = &self.levels[usize::try_from(node.height).expect("below 64")];
+        level.nodes[usize::try_from(node.index - level.first).expect("at most a batch and one")]
     }
 
     fn path(&self, index: u64, head: TreeHead) -> Result<Vec<[u8; 32]>, StoreError> {
         let spans = merkle::inclusion_spans(index, head.size).map_err(log_error)?;
         let fold = |span: &Span| {
-            let mut nodes = span.nodes().map(|node| self.nodes[&node]);
+            let mut nodes = span.nodes().map(|node| self.node(node));
             match (nodes.next(), nodes.next()) {
                 (Some(only), None) => only,
-                _ => Span::fold(&span.nodes().map(|node| self.nodes[&node]).collect::<Vec<_>>()),
+                _ => Span::fold(&span.nodes().map(|node| self.node(node)).collect::<Vec<_>>()),
             }
         };
         let path: Vec<_> = spans.iter().map(fold).collect();
         // One a batch: the rest are made of the same nodes.
         debug_assert!(
             index + 1 < head.size
-                || merkle::root_of_path(&self.nodes[&Node { height: 0, index }], index, head.size, &path)
+                || merkle::root_of_path(&self.node(Node { height: 0, index }), index, head.size, &path)
                     .is_ok_and(|root| root == head.root)
         );
         Ok(path)
