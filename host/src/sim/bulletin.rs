@@ -3,7 +3,7 @@
 use super::ledger::Rule;
 use super::liar::Liar;
 use super::liars;
-use super::world::{BEGIN, Core, Msg, Node, Out, Upload};
+use super::world::{BEGIN, Core, Msg, Node, Out, Upload, witnesses};
 use crate::round::conductor::{Conductor, Step, Windows};
 use crate::round::cosigning::Cosigning;
 use crate::store::disk::Disk;
@@ -112,7 +112,7 @@ impl Bulletin {
 pub(super) fn beginning(core: &Core) -> Vec<Vec<u8>> {
     let mut plan = core.scene.plan();
     plan.rounds = core.plan.rounds;
-    plan.witnesses = core.witnesses();
+    plan.witnesses = witnesses(&core.scene, &core.plan);
     let admissions = core.scene.net.ids().map(|client| core.scene.admission(client));
     [core.scene.epoch_leaf(plan)].into_iter().chain(admissions).map(|leaf| leaf.to_bytes()).collect()
 }
@@ -181,7 +181,8 @@ impl Honest {
         }
         let conductor = Conductor::new(WINDOWS);
         let (pending, lines) = (Vec::new(), BTreeMap::new());
-        let cosigning = Cosigning::resume(&store, core.quorum()).expect("a disk that opens can be read");
+        let cosigning =
+            Cosigning::resume(&store, core.quorum().clone()).expect("a disk that opens can be read");
         let up = Up { store, sequencer, record, conductor, entries, pending, lines, cosigning };
         self.up = Some(Box::new(up));
     }
@@ -273,8 +274,8 @@ impl Honest {
             }
             Msg::CosignConflict { size } => {
                 let Node::Server(server) = from else { return Vec::new() };
-                let (head, cosigner) = (up.sequencer.head(), core.scene.cosigner(server));
-                if let Err(ahead) = up.cosigning.witness_at(cosigner.verifier(), size, head) {
+                let (head, cosigner) = (up.sequencer.head(), core.cosigner(server));
+                if let Err(ahead) = up.cosigning.witness_at(cosigner, size, head) {
                     core.ledger.broken(Rule::OneHistory, ahead.to_string());
                 }
                 Vec::new()
@@ -360,7 +361,7 @@ impl Up {
     fn ask(&self, core: &mut Core) -> Result<Out, StoreError> {
         core.ledger.signed(self.sequencer.head(), &hashes(&self.entries));
         let asked = self.cosigning.requests(&self.store)?.into_iter().map(|(witness, request)| {
-            let of = |server: &u16| *core.scene.cosigner(*server).verifier() == witness;
+            let of = |server: &u16| *core.cosigner(*server) == witness;
             let server = (0..core.plan.servers).find(of).expect("the witnesses are the servers");
             (Node::Server(server), Msg::AskCosign(Arc::new(request)))
         });

@@ -3,7 +3,7 @@
 use super::bulletin::WINDOWS;
 use super::ledger::Posted;
 use super::plan::ClientLie;
-use super::world::{Core, Msg, Node, Out, Upload};
+use super::world::{Core, Msg, Node, Out, Upload, head};
 use crate::round::conductor::Millis;
 use panetiere::bulletin::{Answer, ClientBulletinEntry, Envelope, SignedPost, StatementContext, env_root};
 use panetiere::channel;
@@ -288,6 +288,9 @@ pub(super) fn advance(
     let skip = usize::try_from(size.saturating_sub(from)).unwrap();
     if size < from || skip > entries.len() {
         return false;
+    }
+    if skip == entries.len() && head(note) == follower.head() {
+        return true;
     }
     match follower.advance(note, &entries[skip..], &NoBlobs) {
         Ok(applied) => {

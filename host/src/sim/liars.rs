@@ -19,7 +19,7 @@ pub(super) fn receive(core: &mut Core, id: u16, msg: Msg) -> Out {
     let Msg::AskCosign(request) = msg else { return Vec::new() };
     // As if it had never cosigned anything.
     let fresh = Request::new(0, Vec::new(), request.note().clone()).unwrap();
-    let Ok(accepted) = check(&core.log(), None, &fresh) else { return Vec::new() };
+    let Ok(accepted) = check(core.log(), None, &fresh) else { return Vec::new() };
     let size = accepted.head().size;
     let line = accepted.cosign(&core.scene.cosigner(id), BEGIN + core.now / 1000).unwrap();
     vec![(Node::Bulletin, Msg::Cosigned { size, line })]

@@ -1,7 +1,7 @@
 //! An honest key server: the real one, over a disk that fails.
 
 use super::ledger::Rule;
-use super::world::{BEGIN, Core, Msg, Node, Out};
+use super::world::{BEGIN, Core, Msg, Node, Out, head};
 use crate::role::Order;
 use crate::role::server::{NotReleased, Policy, Server, ServerError};
 use crate::round::conductor::Millis;
@@ -9,7 +9,7 @@ use crate::state::{ReleaseGuard, State, WitnessError, WitnessState};
 use crate::store::disk::memory::{Crash, Failure, MemoryDisk};
 use panetiere::bulletin::{Checked, ServerBulletinEntry};
 use panetiere::fault::{Attribution, Fault as _};
-use panetiere::ids::ServerId;
+use panetiere::ids::{ClientId, ServerId};
 use panetiere::pke::PrivateKey;
 use panetiere::protocol::{AnswerLog, AnswerLogError, AnswerSlot, ServerIdentity};
 use panetiere::sig::SigningKey;
@@ -232,7 +232,7 @@ impl ServerNode {
             match &*leaf {
                 Leaf::ServerSum(sum) => {
                     let claim = sum.claim();
-                    let head = core.log().open(under.unwrap()).unwrap().head();
+                    let head = head(under.unwrap());
                     let at = session.closed().unwrap().at;
                     self.summed = true;
                     core.ledger.sum(self.id, claim.session, (claim.set, claim.posts), at, head);
@@ -308,13 +308,16 @@ impl ServerNode {
             let now = self.clock(core);
             let Some(process) = &mut self.process else { return out };
             let size = process.server.head().size;
-            let Ok(checkpoint) = core.log().open(note) else { continue };
-            let to = checkpoint.head().size;
+            let to = head(note).size;
             if size < from || to > from + u64::try_from(entries.len()).unwrap() {
                 continue;
             }
             let at = |size: u64| usize::try_from(size - from).unwrap();
             let next = if to > size { &entries[at(size)..at(to)] } else { &[] };
+            if next.is_empty() && head(note) == process.server.head() {
+                // Nothing that it has not read; its clock runs by itself.
+                continue;
+            }
             match process.server.advance(now, note, next, &NoBlobs) {
                 Ok(orders) => {
                     if !next.is_empty() {
@@ -348,7 +351,7 @@ impl ServerNode {
         self.news = false;
         self.cosigned = Some(cosigned.clone());
         if self.may_cosign {
-            match process.witness.observe(&core.log(), cosigned, core.scene.cosigner(self.id).verifier()) {
+            match process.witness.observe(core.log(), cosigned, core.cosigner(self.id)) {
                 Ok(()) | Err(WitnessError::State(_)) => {}
                 Err(error) => {
                     core.ledger.broken(Rule::OneHistory, format!("witness {} finds: {error}", self.id));
@@ -382,7 +385,7 @@ impl ServerNode {
         if !self.may_cosign {
             return Vec::new();
         }
-        let (log, cosigner) = (core.log(), core.scene.cosigner(self.id));
+        let (log, cosigner) = (core.log().clone(), core.scene.cosigner(self.id));
         match process.witness.add_checkpoint(
             &log,
             request,
@@ -412,18 +415,15 @@ impl ServerNode {
         }
     }
 
-    /// Whether this server could sum a closed round: it runs, has its key and has every opening of the set.
-    pub(super) fn can_sum(&self, round: &Session) -> bool {
-        let Some(process) = &self.process else { return false };
-        let missing = process.server.wanted();
-        let closed = round.closed();
-        let has = |client| {
-            let fetch = Order::Fetch { round: round.round(), client };
-            let complains =
-                round.checked().get(&ServerId(self.id)).is_some_and(|c| c.complaints().contains_key(&client));
-            !missing.contains(&fetch) && !complains
+    /// Whether this server has to be able to sum a closed round: it runs, has its key, and every envelope of the set is
+    /// good, or was complained about in time: then the client, being in the set, has answered.
+    pub(super) fn can_sum(&self, round: &Session, spoilt: impl Fn(ClientId) -> bool) -> bool {
+        let complaints = round.checked().get(&ServerId(self.id)).map(Checked::complaints);
+        let opened = |client: &ClientId| {
+            !spoilt(*client) || complaints.is_some_and(|complaints| complaints.contains_key(client))
         };
-        self.has_key && closed.is_some_and(|closed| closed.set.clients().iter().all(|client| has(*client)))
+        let set = round.closed().map(|closed| closed.set.clients());
+        self.process.is_some() && self.has_key && set.is_some_and(|set| set.iter().all(opened))
     }
 }
 
