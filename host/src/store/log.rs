@@ -4,14 +4,14 @@
 //! after another. So while a batch is recorded the bodies of the next one are on their way to the disk; of one batch the
 //! order is what it is in [`super::sequencer`].
 
-use super::sequencer::{Committed, Sequencer, Submission, Synced, Waiting};
+use super::sequencer::{self, Committed, Sequencer, Submission, Synced};
 use super::shared::Shared;
 use super::{Store, StoreError};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tlog::note::{Note, Signature};
 
 /// When a tick is due, and how much may wait for it.
@@ -63,10 +63,81 @@ struct Cosign {
     answer: Box<dyn FnOnce(Result<Note, StoreError>) + Send>,
 }
 
-enum Message {
-    Cosign(Cosign),
-    Stop,
-    Submit(Pending),
+/// What waits to be gathered.
+#[derive(Default)]
+struct Waiting {
+    pending: Vec<Pending>,
+    cosign: Vec<Cosign>,
+    stop: bool,
+}
+
+/// A queue that wakes the thread behind it once for a batch and not once for a submission.
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    pace: Pace,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing in here panics between two changes that belong together.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the queue unless it was stopped; `Err` then. The thread is woken if there is something for it to do.
+    fn add(&self, change: impl FnOnce(&mut Waiting)) -> Result<(), StoreError> {
+        let mut waiting = self.lock();
+        if waiting.stop {
+            return Err(StoreError::Stopped);
+        }
+        change(&mut waiting);
+        let due = waiting.pending.len();
+        if due == 1 || due == self.pace.pending || !waiting.cosign.is_empty() || waiting.stop {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Everything, once a tick is due.
+    fn take(&self) -> Waiting {
+        let mut waiting = self.lock();
+        let empty =
+            |waiting: &mut Waiting| waiting.pending.is_empty() && waiting.cosign.is_empty() && !waiting.stop;
+        waiting = self.changed.wait_while(waiting, empty).unwrap_or_else(PoisonError::into_inner);
+        let few = |waiting: &mut Waiting| {
+            waiting.pending.len() < self.pace.pending && waiting.cosign.is_empty() && !waiting.stop
+        };
+        let (mut waiting, _) = self
+            .changed
+            .wait_timeout_while(waiting, self.pace.interval, few)
+            .unwrap_or_else(PoisonError::into_inner);
+        let stop = waiting.stop;
+        Waiting { stop, ..std::mem::replace(&mut *waiting, Waiting { stop, ..Waiting::default() }) }
+    }
+}
+
+/// Stops a queue when the thread behind it is gone, whatever ended that, and answers whoever is left in it.
+struct Closing<'q>(&'q Queue);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let left = std::mem::replace(&mut *self.0.lock(), Waiting { stop: true, ..Waiting::default() });
+        // Who is answered may ask for the queue again, so not under its lock.
+        drop(left);
+    }
+}
+
+/// What the handles share. With the last one the queue is stopped.
+struct Handle {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<Option<Sequencer>>>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Stopped already, if so.
+        let _ = self.queue.add(|waiting| waiting.stop = true);
+    }
 }
 
 /// What the thread that records gets.
@@ -79,10 +150,8 @@ enum Work {
 #[derive(Clone)]
 pub struct Log {
     store: Store,
-    sender: Sender<Message>,
     waiting: Arc<AtomicUsize>,
-    most_waiting: usize,
-    thread: Arc<Mutex<Option<JoinHandle<Option<Sequencer>>>>>,
+    handle: Arc<Handle>,
 }
 
 impl Log {
@@ -96,7 +165,7 @@ impl Log {
         clock: impl Fn() -> u64 + Send + 'static,
     ) -> Result<Self, StoreError> {
         let store = Store(Arc::clone(&sequencer.shared));
-        let (sender, receiver) = mpsc::channel();
+        let queue = Arc::new(Queue { waiting: Mutex::default(), changed: Condvar::new(), pace });
         let shared = Arc::clone(&sequencer.shared);
         // Without a queue: the next batch is gathered until this one is taken.
         let (batches, work) = mpsc::sync_channel(0);
@@ -104,14 +173,15 @@ impl Log {
         let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let recorder =
             spawn("sequencer").spawn(record).map_err(StoreError::disk("start", "the sequencer's thread"))?;
+        let gathered = Arc::clone(&queue);
         let gather = move || {
-            gather(&shared, &receiver, pace, &batches);
+            gather(&shared, &gathered, &batches);
             drop(batches);
             recorder.join().ok()
         };
         let thread = spawn("gather").spawn(gather).map_err(StoreError::disk("start", "a thread"))?;
-        let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Self { store, sender, waiting: Arc::default(), most_waiting: pace.most_waiting, thread })
+        let handle = Arc::new(Handle { queue, thread: Mutex::new(Some(thread)) });
+        Ok(Self { store, waiting: Arc::default(), handle })
     }
 
     /// The store.
@@ -131,21 +201,18 @@ impl Log {
     ) -> Result<(), StoreError> {
         self.store.0.check()?;
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
-        if waiting >= self.most_waiting {
+        if waiting >= self.handle.queue.pace.most_waiting {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
             return Err(StoreError::Busy { waiting });
         }
-        let answer: Answer = Box::new(answer);
-        let pending = Pending { submission, answer: Some(answer), waiting: Arc::clone(&self.waiting) };
-        self.sender.send(Message::Submit(pending)).map_err(|unsent| {
-            // Nobody is to hear of it twice.
-            if let Message::Submit(mut pending) = unsent.0
-                && pending.answer.take().is_some()
-            {
-                self.waiting.fetch_sub(1, Ordering::AcqRel);
-            }
-            StoreError::Stopped
-        })
+        let (answer, waiting) = (Box::new(answer) as Answer, Arc::clone(&self.waiting));
+        let added = self.handle.queue.add(|queue| {
+            queue.pending.push(Pending { submission, answer: Some(answer), waiting });
+        });
+        if added.is_err() {
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        added
     }
 
     /// Submits, and gives a ticket to wait with.
@@ -166,16 +233,16 @@ impl Log {
     pub fn add_cosignatures(&self, size: u64, lines: Vec<Signature>) -> Result<Note, StoreError> {
         let (sender, receiver) = mpsc::channel();
         let answer = Box::new(move |outcome| drop(sender.send(outcome)));
-        self.sender.send(Message::Cosign(Cosign { size, lines, answer })).map_err(|_| StoreError::Stopped)?;
+        self.handle.queue.add(|queue| queue.cosign.push(Cosign { size, lines, answer }))?;
         receiver.recv().map_err(|_| StoreError::Stopped)?
     }
 
     /// Makes everything durable that was submitted, ends the threads and gives the sequencer back. Later submissions are
     /// answered `Stopped`. None: somebody else called this.
     pub fn shutdown(&self) -> Option<Sequencer> {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        // A thread that is gone has nothing left to drain.
-        let _ = self.sender.send(Message::Stop);
+        let thread = self.handle.thread.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        // Somebody else may have stopped it, or a thread that panicked: it is joined all the same.
+        let _ = self.handle.queue.add(|queue| queue.stop = true);
         thread.join().ok()?
     }
 }
@@ -200,51 +267,18 @@ const IDLE: Duration = Duration::from_millis(100);
 /// Full tiles that are synced at a time while nothing else is to be done.
 const TILES_AT_ONCE: usize = 16;
 
-/// Gathers submissions to batches, syncs their bodies and hands them over.
-fn gather(shared: &Shared, receiver: &Receiver<Message>, pace: Pace, work: &SyncSender<Work>) {
-    let mut pending: Vec<Pending> = Vec::new();
-    let mut due: Option<Instant> = None;
+/// Gathers submissions to batches, syncs their bodies and hands them over, until the queue is stopped.
+fn gather(shared: &Shared, queue: &Queue, work: &SyncSender<Work>) {
+    let _closing = Closing(queue);
     loop {
-        let message = match due {
-            Some(due) => receiver.recv_timeout(due.saturating_duration_since(Instant::now())),
-            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        let mut stop = false;
-        let mut cosign = Vec::new();
-        match message {
-            Ok(Message::Submit(submitted)) => {
-                pending.push(submitted);
-                due.get_or_insert_with(|| Instant::now() + pace.interval);
-                if pending.len() < pace.pending {
-                    continue;
-                }
-                // Whatever is there already goes with it.
-                for message in receiver.try_iter() {
-                    match message {
-                        Message::Submit(submitted) => pending.push(submitted),
-                        Message::Cosign(lines) => cosign.push(lines),
-                        Message::Stop => {
-                            stop = true;
-                            break;
-                        }
-                    }
-                }
-            }
-            Ok(Message::Cosign(lines)) => {
-                // Whoever records is gone only after a panic; who waits is told when this is dropped.
-                drop(work.send(Work::Cosign(lines)));
-                continue;
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => stop = true,
-        }
+        let Waiting { pending, cosign, stop } = queue.take();
         for lines in cosign {
+            // Whoever records is gone only after a panic; who waits is told when this is dropped.
             drop(work.send(Work::Cosign(lines)));
         }
         if !pending.is_empty() {
-            hand_over(shared, std::mem::take(&mut pending), work);
+            hand_over(shared, pending, work);
         }
-        due = None;
         if stop {
             return;
         }
@@ -279,12 +313,12 @@ fn record(
     interval: Duration,
     clock: &dyn Fn() -> u64,
 ) -> Sequencer {
-    let mut tiles = Waiting::Tiles;
+    let mut tiles = sequencer::Waiting::Tiles;
     let idle = interval.max(IDLE);
     loop {
         let next = match tiles {
-            Waiting::Tiles => work.recv_timeout(idle),
-            Waiting::Nothing => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            sequencer::Waiting::Tiles => work.recv_timeout(idle),
+            sequencer::Waiting::Nothing => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match next {
             Ok(Work::Batch(batch, pending)) => {
@@ -296,14 +330,14 @@ fn record(
                     }
                     Err(_) => fail(&sequencer.shared, pending),
                 }
-                tiles = Waiting::Tiles;
+                tiles = sequencer::Waiting::Tiles;
             }
             Ok(Work::Cosign(Cosign { size, lines, answer })) => {
                 answer(sequencer.add_cosignatures(size, &lines));
             }
             // A failure is in the store; the next submission is told.
             Err(RecvTimeoutError::Timeout) => {
-                tiles = sequencer.sync_tiles(TILES_AT_ONCE).unwrap_or(Waiting::Nothing);
+                tiles = sequencer.sync_tiles(TILES_AT_ONCE).unwrap_or(sequencer::Waiting::Nothing);
             }
             Err(RecvTimeoutError::Disconnected) => return sequencer,
         }

@@ -160,7 +160,8 @@ fn what_two_threads_acknowledged_survives_any_failure_of_the_disk() {
         let poisoned = log.store().failure().is_some();
         drop(log.shutdown());
         drop(log);
-        let crash = [Crash::LoseAll, Crash::KeepAll, Crash::Seeded(seed)][usize::try_from(choices.below(3)).unwrap()];
+        let crash =
+            [Crash::LoseAll, Crash::KeepAll, Crash::Seeded(seed)][usize::try_from(choices.below(3)).unwrap()];
         let (store, sequencer, _) = open(&disk.crashed(crash)).expect("opens after any failure");
         for (receipt, text, round) in acknowledged {
             assert!(receipt.index() < sequencer.head().size, "seed {seed}");
