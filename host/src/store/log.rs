@@ -1,10 +1,11 @@
 //! The group commit behind a handle that any thread can submit to.
 //!
-//! Two threads: one gathers batches and makes their bodies durable, the other records, publishes and answers, one batch
-//! after another. So while a batch is recorded the bodies of the next one are on their way to the disk; of one batch the
-//! order is what it is in [`super::sequencer`].
+//! Three threads, one behind the other: the first gathers batches and makes their bodies durable, the second records
+//! them, the third publishes and answers. So while a batch is recorded the bodies of the next one are on their way to the
+//! disk, and the files of the one before are written. Of one batch the order is what it is in [`super::sequencer`], and
+//! batches do not overtake each other.
 
-use super::sequencer::{self, Committed, Sequencer, Submission, Synced};
+use super::sequencer::{self, Committed, Publishing, Recorded, Sequencer, Submission, Synced};
 use super::shared::Shared;
 use super::{Store, StoreError};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,6 +62,17 @@ struct Cosign {
     size: u64,
     lines: Vec<Signature>,
     answer: Box<dyn FnOnce(Result<Note, StoreError>) + Send>,
+}
+
+/// What the thread that publishes gets.
+enum Publish {
+    Batch(Recorded, Vec<Pending>),
+    /// A checkpoint that has got cosignatures, and whether it is the last one.
+    Cosigned {
+        note: Note,
+        last: bool,
+        answer: Box<dyn FnOnce(Result<Note, StoreError>) + Send>,
+    },
 }
 
 /// What waits to be gathered.
@@ -169,8 +181,20 @@ impl Log {
         let shared = Arc::clone(&sequencer.shared);
         // Without a queue: the next batch is gathered until this one is taken.
         let (batches, work) = mpsc::sync_channel(0);
-        let record = move || record(sequencer, &work, pace.interval, &clock);
+        let (recorded, publish) = mpsc::sync_channel(1);
+        let publishing = Publishing::of(&sequencer);
+        let answering = Arc::clone(&shared);
         let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let publisher = spawn("publisher")
+            .spawn(move || publish_all(&answering, &publishing, &publish))
+            .map_err(StoreError::disk("start", "the publisher's thread"))?;
+        let record = move || {
+            let sequencer = record(sequencer, &work, &recorded, pace.interval, &clock);
+            drop(recorded);
+            // A thread that panicked has dropped, and so answered, all that it had.
+            let _ = publisher.join();
+            sequencer
+        };
         let recorder =
             spawn("sequencer").spawn(record).map_err(StoreError::disk("start", "the sequencer's thread"))?;
         let gathered = Arc::clone(&queue);
@@ -306,10 +330,31 @@ fn fail(shared: &Shared, pending: Vec<Pending>) {
     }
 }
 
-/// Records and answers batches until there are no more.
+/// Publishes and answers until nothing more is recorded.
+fn publish_all(shared: &Shared, publishing: &Publishing, work: &Receiver<Publish>) {
+    for work in work {
+        match work {
+            Publish::Batch(recorded, pending) => match publishing.publish(recorded) {
+                Ok(outcomes) => {
+                    for (mut pending, outcome) in pending.into_iter().zip(outcomes) {
+                        pending.answer(outcome);
+                    }
+                }
+                Err(_) => fail(shared, pending),
+            },
+            Publish::Cosigned { note, last, answer } => {
+                let published = if last { publishing.publish_again(&note) } else { Ok(()) };
+                answer(published.map(|()| note));
+            }
+        }
+    }
+}
+
+/// Records batches until there are no more.
 fn record(
     mut sequencer: Sequencer,
     work: &Receiver<Work>,
+    publish: &SyncSender<Publish>,
     interval: Duration,
     clock: &dyn Fn() -> u64,
 ) -> Sequencer {
@@ -322,18 +367,18 @@ fn record(
         };
         match next {
             Ok(Work::Batch(batch, pending)) => {
-                match sequencer.tick_synced(clock(), &batch) {
-                    Ok(outcomes) => {
-                        for (mut pending, outcome) in pending.into_iter().zip(outcomes) {
-                            pending.answer(outcome);
-                        }
-                    }
+                match sequencer.record_batch(clock(), &batch) {
+                    // Whoever publishes is gone only after a panic; who waits is told when this is dropped.
+                    Ok(recorded) => drop(publish.send(Publish::Batch(recorded, pending))),
                     Err(_) => fail(&sequencer.shared, pending),
                 }
                 tiles = sequencer::Waiting::Tiles;
             }
             Ok(Work::Cosign(Cosign { size, lines, answer })) => {
-                answer(sequencer.add_cosignatures(size, &lines));
+                match sequencer.record_cosignatures(size, &lines) {
+                    Ok((note, last)) => drop(publish.send(Publish::Cosigned { note, last, answer })),
+                    Err(error) => answer(Err(error)),
+                }
             }
             // A failure is in the store; the next submission is told.
             Err(RecvTimeoutError::Timeout) => {

@@ -16,8 +16,8 @@ use super::tables::{self, BLOBS, CHECKPOINTS, FACTS, HEADS, LEAVES, NODES, OWN_L
 use super::{Grease, StoreError, checkpoint, grease, meta};
 use redb::{ReadableTable as _, Table, WriteTransaction};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use tlog::builder::Builder;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tlog::builder::{Builder, Written};
 use tlog::checkpoint::{Checkpoint, Origin, TreeHead};
 use tlog::entry::MAX_ENTRY_BYTES;
 use tlog::key::NoteSigner;
@@ -108,12 +108,77 @@ pub type Outcomes = Vec<Result<Committed, StoreError>>;
 #[derive(Debug)]
 pub(super) struct Synced<B>(pub(super) B);
 
+/// A batch that is durable and not yet published.
+pub(super) struct Recorded {
+    files: Vec<Written>,
+    /// The checkpoint over it. None: the log did not grow.
+    note: Option<Arc<Note>>,
+    places: Vec<Result<Option<u64>, StoreError>>,
+    paths: Arc<Paths>,
+    head: TreeHead,
+}
+
+/// Steps 3 and 4 of a tick.
+pub(super) struct Publishing {
+    shared: Arc<Shared>,
+    publisher: Arc<Mutex<Publisher>>,
+}
+
+impl Publishing {
+    pub(super) fn of(sequencer: &Sequencer) -> Self {
+        Self { shared: Arc::clone(&sequencer.shared), publisher: Arc::clone(&sequencer.publisher) }
+    }
+
+    /// Publishes a batch and says what became of its submissions. In the order in which they were recorded.
+    ///
+    /// # Errors
+    /// `Poisoned`: nothing of the batch may be acknowledged.
+    pub(super) fn publish(&self, recorded: Recorded) -> Result<Outcomes, StoreError> {
+        self.shared.check()?;
+        let Recorded { files, note, places, paths, head } = recorded;
+        if let Some(note) = &note {
+            let mut publisher = publishing(&self.publisher);
+            let mut published = || -> Result<(), StoreError> {
+                publisher.write(&files)?;
+                fail_point("after_tiles");
+                publisher.checkpoint(&note.to_string())?;
+                fail_point("after_publish");
+                publisher.remove_replaced()
+            };
+            published().map_err(|error| self.shared.poison(error))?;
+        }
+        // Meanwhile syncing or recording the next one may have failed: nobody is answered any more then.
+        self.shared.check()?;
+        let receipt = |index| {
+            let note = note.as_ref().expect("a leaf has grown the log");
+            Receipt { index, head, paths: Arc::clone(&paths), note: Arc::clone(note) }
+        };
+        let answer = |place: Option<u64>| Committed { leaf: place.map(receipt), head };
+        Ok(places.into_iter().map(|place| place.map(answer)).collect())
+    }
+
+    /// Publishes a checkpoint again, with the cosignatures that it has now.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    pub(super) fn publish_again(&self, note: &Note) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let published = publishing(&self.publisher).checkpoint(&note.to_string());
+        published.map_err(|error| self.shared.poison(error))
+    }
+}
+
+fn publishing(publisher: &Mutex<Publisher>) -> MutexGuard<'_, Publisher> {
+    // Whoever panicked in it has left a file unwritten; the next start writes it.
+    publisher.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The one that appends. Not shared: whoever has it decides when a tick is.
 #[derive(Debug)]
 pub struct Sequencer {
     pub(super) shared: Arc<Shared>,
     pub(super) builder: Builder,
-    pub(super) publisher: Publisher,
+    pub(super) publisher: Arc<Mutex<Publisher>>,
     pub(super) signer: Signer,
     pub(super) note: Note,
     /// When the last checkpoint was made, in seconds since the epoch.
@@ -179,16 +244,27 @@ impl Sequencer {
         now: u64,
         batch: &Synced<B>,
     ) -> Result<Outcomes, StoreError> {
+        let recorded = self.record_batch(now, batch)?;
+        Publishing::of(self).publish(recorded)
+    }
+
+    /// Steps 1 to 2 of [`Sequencer::tick`] for a batch whose bodies are durable already. Nobody is answered yet, and the
+    /// next batch may be recorded before this one is published, as long as they are published in their order.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn record_batch<B: AsRef<[Submission]>>(
+        &mut self,
+        now: u64,
+        batch: &Synced<B>,
+    ) -> Result<Recorded, StoreError> {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.changing();
         shared.check()?;
-        let outcomes = self.commit(now, batch.0.as_ref()).map_err(|error| shared.poison(error))?;
-        // While this batch was recorded, syncing the next one may have failed: nobody is answered any more then.
-        shared.check()?;
-        Ok(outcomes)
+        self.commit(now, batch.0.as_ref()).map_err(|error| shared.poison(error))
     }
 
-    fn commit(&mut self, now: u64, batch: &[Submission]) -> Result<Outcomes, StoreError> {
+    fn commit(&mut self, now: u64, batch: &[Submission]) -> Result<Recorded, StoreError> {
         let transaction = meta::begin(&self.shared.database).map_err(|error| StoreError::meta(*error))?;
         let mut paths = Paths::new(&self.builder);
         let mut places = Vec::with_capacity(batch.len());
@@ -225,19 +301,11 @@ impl Sequencer {
         fail_point("after_commit");
 
         self.shared.add_live(indexed);
-        if let Some(note) = note {
-            self.note = note;
+        if let Some(note) = &note {
+            self.note = note.clone();
             self.committed_at = now.max(self.committed_at);
-            self.publisher.write(&files)?;
-            fail_point("after_tiles");
-            self.publisher.checkpoint(&self.note.to_string())?;
-            fail_point("after_publish");
-            self.publisher.remove_replaced()?;
         }
-        let (paths, note) = (Arc::new(paths), Arc::new(self.note.clone()));
-        let receipt = |index| Receipt { index, head, paths: Arc::clone(&paths), note: Arc::clone(&note) };
-        let answer = |place: Option<u64>| Committed { leaf: place.map(receipt), head };
-        Ok(places.into_iter().map(|place| place.map(answer)).collect())
+        Ok(Recorded { files, note: note.map(Arc::new), places, paths: Arc::new(paths), head })
     }
 
     /// Why a submission alone is refused, before anything of it is applied.
@@ -348,6 +416,23 @@ impl Sequencer {
     /// # Errors
     /// `UnknownCheckpoint`; `Log` if the note has no room for them; `Poisoned`.
     pub fn add_cosignatures(&mut self, size: u64, lines: &[Signature]) -> Result<Note, StoreError> {
+        let (note, last) = self.record_cosignatures(size, lines)?;
+        if last {
+            Publishing::of(self).publish_again(&note)?;
+        }
+        Ok(note)
+    }
+
+    /// [`Sequencer::add_cosignatures`] without publishing. Says whether the checkpoint is the last one: then it is to be
+    /// published again, after every batch that was recorded before.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn record_cosignatures(
+        &mut self,
+        size: u64,
+        lines: &[Signature],
+    ) -> Result<(Note, bool), StoreError> {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.changing();
         shared.check()?;
@@ -358,15 +443,15 @@ impl Sequencer {
         for line in lines {
             note.add(line.clone()).map_err(log_error)?;
         }
-        self.store_cosigned(size, &note).map_err(|error| shared.poison(error))?;
-        Ok(note)
+        let last = self.store_cosigned(size, &note).map_err(|error| shared.poison(error))?;
+        Ok((note, last))
     }
 
     fn stored_checkpoint(&self, size: u64) -> Result<Option<Note>, StoreError> {
         super::Store(Arc::clone(&self.shared)).checkpoint_of(size)
     }
 
-    fn store_cosigned(&mut self, size: u64, note: &Note) -> Result<(), StoreError> {
+    fn store_cosigned(&mut self, size: u64, note: &Note) -> Result<bool, StoreError> {
         let transaction = meta::begin(&self.shared.database).map_err(|error| StoreError::meta(*error))?;
         let last = head_of(&self.note)?.size == size;
         {
@@ -381,9 +466,8 @@ impl Sequencer {
         transaction.commit().map_err(StoreError::meta)?;
         if last {
             self.note = note.clone();
-            self.publisher.checkpoint(&note.to_string())?;
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Syncs up to `most` full tiles that were published, so that the next start has less to look at. To be called
@@ -395,8 +479,9 @@ impl Sequencer {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.changing();
         shared.check()?;
+        let mut publisher = publishing(&self.publisher);
         let mut sync = || {
-            if let Some(size) = self.publisher.sync_some(most)? {
+            if let Some(size) = publisher.sync_some(most)? {
                 let transaction = meta::begin(&shared.database).map_err(|error| StoreError::meta(*error))?;
                 {
                     let mut facts = transaction.open_table(FACTS).map_err(StoreError::meta)?;
@@ -404,7 +489,7 @@ impl Sequencer {
                 }
                 transaction.commit().map_err(StoreError::meta)?;
             }
-            Ok(if self.publisher.waiting() == 0 { Waiting::Nothing } else { Waiting::Tiles })
+            Ok(if publisher.waiting() == 0 { Waiting::Nothing } else { Waiting::Tiles })
         };
         sync().map_err(|error| shared.poison(error))
     }
