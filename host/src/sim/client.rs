@@ -150,10 +150,6 @@ impl Client {
                     }
                     Some(lie @ (ClientLie::BadEnvelope { .. } | ClientLie::Late)) => {
                         let statement = made.post.head.signed.claim().clone();
-                        let spoils = |to: ServerId| match lie {
-                            ClientLie::BadEnvelope { server, .. } => to.0 == server,
-                            _ => true,
-                        };
                         let sealed = made.envelopes.iter().zip(&keys).map(|(envelope, (to, key))| {
                             let context = EnvelopeContext {
                                 deployment: *params.deployment(),
@@ -164,7 +160,7 @@ impl Client {
                                 crs: *params.crs_digest(),
                                 root: statement.roots[0],
                             };
-                            let bytes = if spoils(*to) {
+                            let bytes = if lie.spoils(to.0) {
                                 let garbage = vec![0xFF; opened[0].to_bytes(params.cs()).len()];
                                 pke::seal(&mut rng, key, &context, &garbage)
                             } else {

@@ -57,6 +57,17 @@ pub(super) enum ClientLie {
     TwoPosts,
 }
 
+impl ClientLie {
+    /// Whether the envelope to this server holds garbage.
+    pub(super) const fn spoils(self, server: u16) -> bool {
+        match self {
+            Self::BadEnvelope { server: to, .. } => to == server,
+            Self::Late => true,
+            _ => false,
+        }
+    }
+}
+
 /// Where a lying bulletin forks its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fork {

@@ -4,7 +4,7 @@ use super::bulletin::Bulletin;
 use super::client::Client;
 use super::ledger::{Ledger, Posted, Rule};
 use super::liars;
-use super::plan::{ClientLie, Dice, Plan, Without};
+use super::plan::{Dice, Plan, Without};
 use super::recipient::Recipient;
 use super::server::ServerNode;
 use crate::round::conductor::Millis;
@@ -455,10 +455,8 @@ impl World {
         for round in record.rounds() {
             let lies = &plan.client_lies;
             let parties = |client| self.core.party(record, client);
-            let spoilt = |server: u16, client| match parties(client).and_then(|party| lies.get(&party)) {
-                Some(ClientLie::BadEnvelope { server: to, .. }) => *to == server,
-                Some(ClientLie::Late) => true,
-                _ => false,
+            let spoilt = |server: u16, client| {
+                parties(client).and_then(|party| lies.get(&party)).is_some_and(|lie| lie.spoils(server))
             };
             let can_sum = |server: &&ServerNode| server.can_sum(round, |client| spoilt(server.id, client));
             let able = self.servers.iter().filter(can_sum).count();
