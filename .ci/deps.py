@@ -71,6 +71,19 @@ BANNED_AS_DIRECT_IN_PURE = {
     "time": "the protocol reads no clock; pass the time in",
 }
 
+# What clients link, the one in the TEE among them: nothing of a daemon.
+LEAN_PACKAGES = ("panetiere-api", "panetiere-client-tee")
+BANNED_IN_LEAN_GRAPH = {
+    "clap": "clients have no command line of the daemons'; move it to host/",
+    "dcap-qvl": "clients make quotes and verify none; move it to host/",
+    "metrics": "clients count nothing; move it to host/",
+    "metrics-exporter-prometheus": "clients count nothing; move it to host/",
+    "object_store": "clients store nothing; move it to host/",
+    "rcgen": "clients make no certificates; move it to host/",
+    "redb": "clients store nothing; move it to host/",
+    "tracing-subscriber": "clients write no logs of the daemons'; move it to host/",
+}
+
 # Crates that only tests and benches may use: none of them is built into what operators run.
 SHIPPED_PACKAGES = ("panetiere-host", "panetiere-client-tee")
 TEST_CRATES = {
@@ -91,7 +104,11 @@ TEST_CRATES = {
 
 # name -> (the version lines that may stand side by side, why nothing can be done about it)
 ALLOWED_DUPLICATES = {
+    "bit-vec": ({"0.9", "0.10"}, "0.9 by yasna, which rcgen writes certificates with; 0.10 in tests, by proptest"),
+    "getrandom": ({"0.2", "0.4"}, "0.2 in the lock file alone: by ring, which rcgen and rustls-webpki name and nothing here builds"),
     "syn": ({"2", "3"}, "compile time only: zeroize_derive is on 2, serde_derive and clap_derive are on 3"),
+    "untrusted": ({"0.7", "0.9"}, "0.7 by aws-lc-rs, 0.9 by rustls-webpki; two hundred lines"),
+    "windows-sys": ({"0.52", "0.61"}, "0.52 in the lock file alone: by ring, which nothing here builds"),
 }
 
 # ---- SPDX expressions -----------------------------------------------------------------------------------------
@@ -262,6 +279,11 @@ def check_shipped(metadata):
     for root in PURE_PACKAGES:
         for path in shipped_graph(metadata, root).values():
             reason = BANNED_IN_PURE_GRAPH.get(path[-1])
+            if reason:
+                yield f"{root}: depends on {path[-1]} ({' > '.join(path)}): {reason}"
+    for root in LEAN_PACKAGES:
+        for path in shipped_graph(metadata, root).values():
+            reason = BANNED_IN_LEAN_GRAPH.get(path[-1])
             if reason:
                 yield f"{root}: depends on {path[-1]} ({' > '.join(path)}): {reason}"
     members = set(metadata["workspace_members"])
@@ -521,6 +543,15 @@ class CheckTests(unittest.TestCase):
             [("panetiere", "a", None), ("a", "getrandom", None)],
             [("panetiere", "rand_distr", "dev"), ("panetiere", "rand", "dev")],
             [("panetiere-host", "getrandom", None), ("panetiere-host", "tokio", None)],
+        ):
+            self.assertEqual(list(check_shipped(sample(edges))), [])
+
+    def test_lean_packages(self):
+        tree = sample([("panetiere-api", "a", None), ("a", "redb", None)])
+        self.assert_one(check_shipped(tree), "panetiere-api > a > redb")
+        for edges in (
+            [("panetiere-host", "redb", None), ("panetiere-host", "panetiere-api", None)],
+            [("panetiere-api", "rcgen", "dev")],
         ):
             self.assertEqual(list(check_shipped(sample(edges))), [])
 

@@ -13,7 +13,7 @@ use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::DeploymentId;
 use panetiere::sig::{SigError, VerifyingKey};
 use panetiere_api::round::Anchor;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -69,16 +69,19 @@ impl Fault for AnchorError {
     }
 }
 
-#[derive(Deserialize)]
+/// The fields of an anchor, as text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AnchorFile {
+pub(crate) struct AnchorFile {
     /// The log's origin line.
     origin: String,
     /// Its key, NAME+ID+KEY.
     log_key: String,
     /// The deployment's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
     deployment: Option<String>,
     /// Or the name that the id is made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
     deployment_name: Option<String>,
     /// The operator's P-256 key: SEC1, compressed, hex.
     operator_key: String,
@@ -90,24 +93,41 @@ struct AnchorFile {
 /// `Syntax`, also for a field that there is none of; `Field`, `Deployment`, `OperatorKey`.
 pub fn parse(text: &str) -> Result<Anchor, AnchorError> {
     let syntax = |error: toml::de::Error| AnchorError::Syntax { reason: error.message().to_owned() };
-    let file: AnchorFile = toml::from_str(text).map_err(syntax)?;
-    let deployment = match (&file.deployment, &file.deployment_name) {
-        (Some(id), None) => field("deployment", id)?,
-        (None, Some(name)) => DeploymentId::from_name(name),
-        _ => return Err(AnchorError::Deployment),
-    };
-    let hex = data_encoding::HEXLOWER.decode(file.operator_key.as_bytes());
-    let key = hex.ok().and_then(|bytes| <[u8; VerifyingKey::LEN]>::try_from(bytes).ok());
-    let key = key.ok_or_else(|| AnchorError::Field {
-        field: "operator_key",
-        reason: format!("expected {} lower-case hex digits", 2 * VerifyingKey::LEN),
-    })?;
-    Ok(Anchor {
-        origin: field("origin", &file.origin)?,
-        log_key: field("log_key", &file.log_key)?,
-        deployment,
-        operator: VerifyingKey::from_sec1(&key).map_err(AnchorError::OperatorKey)?,
-    })
+    toml::from_str::<AnchorFile>(text).map_err(syntax)?.to_anchor()
+}
+
+impl AnchorFile {
+    /// The anchor that it spells.
+    pub(crate) fn to_anchor(&self) -> Result<Anchor, AnchorError> {
+        let deployment = match (&self.deployment, &self.deployment_name) {
+            (Some(id), None) => field("deployment", id)?,
+            (None, Some(name)) => DeploymentId::from_name(name),
+            _ => return Err(AnchorError::Deployment),
+        };
+        let hex = data_encoding::HEXLOWER.decode(self.operator_key.as_bytes());
+        let key = hex.ok().and_then(|bytes| <[u8; VerifyingKey::LEN]>::try_from(bytes).ok());
+        let key = key.ok_or_else(|| AnchorError::Field {
+            field: "operator_key",
+            reason: format!("expected {} lower-case hex digits", 2 * VerifyingKey::LEN),
+        })?;
+        Ok(Anchor {
+            origin: field("origin", &self.origin)?,
+            log_key: field("log_key", &self.log_key)?,
+            deployment,
+            operator: VerifyingKey::from_sec1(&key).map_err(AnchorError::OperatorKey)?,
+        })
+    }
+
+    /// An anchor's fields.
+    pub(crate) fn of(anchor: &Anchor) -> Self {
+        Self {
+            origin: anchor.origin.to_string(),
+            log_key: anchor.log_key.to_string(),
+            deployment: Some(anchor.deployment.to_string()),
+            deployment_name: None,
+            operator_key: data_encoding::HEXLOWER.encode(&anchor.operator.to_sec1()),
+        }
+    }
 }
 
 fn field<T: std::str::FromStr<Err: std::fmt::Display>>(
@@ -130,11 +150,7 @@ pub fn read(path: &Path) -> Result<Anchor, AnchorError> {
 
 /// The text of an anchor's file.
 pub fn to_text(anchor: &Anchor) -> String {
-    let operator = data_encoding::HEXLOWER.encode(&anchor.operator.to_sec1());
-    format!(
-        "origin = \"{}\"\nlog_key = \"{}\"\ndeployment = \"{}\"\noperator_key = \"{operator}\"\n",
-        anchor.origin, anchor.log_key, anchor.deployment
-    )
+    toml::to_string(&AnchorFile::of(anchor)).expect("strings are TOML")
 }
 
 #[cfg(test)]

@@ -1,9 +1,14 @@
 //! The host side of Panetière: what the binaries of this package share.
 
 pub mod anchor;
+pub mod bulletin;
 mod chain;
 pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod deploy;
 pub mod local;
+pub mod net;
 pub mod release;
 pub mod role;
 pub mod round;

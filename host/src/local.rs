@@ -64,6 +64,34 @@ impl Shape {
         let channel = ChannelParams::for_messages(self.encoding, index(self.clients), self.message_bytes)?;
         Ok(channel.with_kernels(self.kernels))
     }
+
+    /// The parameters of such rounds in an epoch whose vectors carry this channel.
+    ///
+    /// # Errors
+    /// If the protocol has no round of this shape.
+    pub fn parameters(&self, channel: &ChannelParams, epoch: &Epoch) -> anyhow::Result<ProtocolParams> {
+        let deployment = Deployment {
+            id: *epoch.deployment(),
+            epoch: epoch.digest(),
+            set: self.set,
+            min_clients: self.min_clients,
+            max_clients: self.set.rho_max,
+            faulty: self.faulty(),
+            kernels: self.kernels,
+        };
+        let dimensions = Dimensions::for_channel(channel, self.servers, self.threshold);
+        match self.route {
+            Route::Direct => ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions),
+            Route::Aggregated(_) => ProtocolParams::setup_aggregated_mode(deployment, dimensions),
+            Route::Lanes(lanes) => ProtocolParams::setup_rs_mode(deployment, dimensions, lanes),
+        }
+        .context("the protocol has no round of this shape")
+    }
+
+    /// Servers that may be faulty: those that may be missing, as long as they cannot shut a client out.
+    pub fn faulty(&self) -> u16 {
+        self.servers.saturating_sub(self.threshold).min(self.threshold.saturating_sub(1) / 2)
+    }
 }
 
 /// What all parties of a local round hold in common, and everybody's keys.
@@ -135,7 +163,7 @@ impl LocalRound {
         let aggregators =
             aggregators.into_iter().zip(rosters).map(aggregator).collect::<anyhow::Result<_>>()?;
         let channel = shape.channel()?;
-        let params = parameters(&shape, &channel, &epoch)?;
+        let params = shape.parameters(&channel, &epoch)?;
         Ok(Self {
             channel,
             session: session(&epoch, &params, 0),
@@ -175,7 +203,7 @@ impl LocalRound {
     /// If the encoding has no slots, or the protocol refuses rounds of tickets.
     pub fn reservation(&self, leaf: u64) -> anyhow::Result<Self> {
         let channel = self.channel.ticket_channel()?.with_kernels(self.shape.kernels);
-        let params = parameters(&self.shape, &channel, &self.epoch)?;
+        let params = self.shape.parameters(&channel, &self.epoch)?;
         let session = session(&self.epoch, &params, leaf);
         Ok(Self { params: Arc::new(params), session, ..self.at(leaf, channel) })
     }
@@ -230,26 +258,6 @@ fn rosters(clients: u32, aggregators: usize) -> anyhow::Result<Vec<CanonicalSet>
 
 fn deployment_id() -> DeploymentId {
     DeploymentId::from_name("panetiere local")
-}
-
-fn parameters(shape: &Shape, channel: &ChannelParams, epoch: &Epoch) -> anyhow::Result<ProtocolParams> {
-    let deployment = Deployment {
-        id: deployment_id(),
-        epoch: epoch.digest(),
-        set: shape.set,
-        min_clients: shape.min_clients,
-        max_clients: shape.set.rho_max,
-        // Those that may be missing, as long as they cannot shut a client out.
-        faulty: shape.servers.saturating_sub(shape.threshold).min(shape.threshold.saturating_sub(1) / 2),
-        kernels: shape.kernels,
-    };
-    let dimensions = Dimensions::for_channel(channel, shape.servers, shape.threshold);
-    match shape.route {
-        Route::Direct => ProtocolParams::setup_with_kahe_dims_full(deployment, dimensions),
-        Route::Aggregated(_) => ProtocolParams::setup_aggregated_mode(deployment, dimensions),
-        Route::Lanes(lanes) => ProtocolParams::setup_rs_mode(deployment, dimensions, lanes),
-    }
-    .context("the protocol has no round of this shape")
 }
 
 /// The session that is announced in this leaf: the stand-in for the leaf's bytes is epoch document and parameters.

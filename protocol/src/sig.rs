@@ -137,6 +137,19 @@ impl VerifyingKey {
         self.0.to_sec1_point(true).as_bytes().try_into().expect("a compressed point has 33 bytes")
     }
 
+    /// The key as a `SubjectPublicKeyInfo` in DER (RFC 5480, uncompressed point): what digests of keys are taken of.
+    pub fn to_spki(&self) -> [u8; 91] {
+        // SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING of 65 bytes }
+        const PREFIX: [u8; 26] = [
+            0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+            0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+        ];
+        let mut spki = [0; 91];
+        spki[..26].copy_from_slice(&PREFIX);
+        spki[26..].copy_from_slice(self.0.to_sec1_point(false).as_bytes());
+        spki
+    }
+
     /// Verifies that `signature` was made by this key's owner over `message` as a statement of the type `domain`.
     ///
     /// # Errors

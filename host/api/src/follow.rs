@@ -117,6 +117,8 @@ pub struct Follower {
     edge: Edge,
     heads: BTreeMap<u64, [u8; 32]>,
     marks: BTreeSet<u64>,
+    /// What was read before a blob was missing: told with the rest.
+    untold: Vec<Applied>,
 }
 
 impl Follower {
@@ -128,7 +130,7 @@ impl Follower {
         assert_eq!(record.size(), 0, "a reader begins with an empty record");
         let edge = Edge::default();
         let heads = BTreeMap::from([(0, edge.root())]);
-        Self { record, edge, heads, marks: BTreeSet::new() }
+        Self { record, edge, heads, marks: BTreeSet::new(), untold: Vec::new() }
     }
 
     /// What the leaves make of the log.
@@ -164,7 +166,8 @@ impl Follower {
     }
 
     /// Reads on: `entries` are the leaves from where the reader is to the checkpoint in `note`. Nothing has changed if it
-    /// fails, except that with `Unavailable` a part may have been read; the rest is then to be given again.
+    /// fails, except that with `Unavailable` a part may have been read; the rest is then to be given again, and what the part
+    /// brought about is returned with what the rest does.
     ///
     /// # Errors
     /// A [`FollowError`]; `SplitView` convicts the log.
@@ -224,10 +227,17 @@ impl Follower {
 
     /// Folds leaves that hash to a signed root.
     fn fold(&mut self, entries: &[Vec<u8>], blobs: &dyn Blobs) -> Result<Vec<Applied>, FollowError> {
-        let mut applied = Vec::with_capacity(entries.len());
+        let mut applied = std::mem::take(&mut self.untold);
+        applied.reserve(entries.len());
         for entry in entries {
             let index = self.size();
-            let outcome = self.record.apply(entry, blobs).map_err(FollowError::Unavailable)?;
+            let outcome = match self.record.apply(entry, blobs) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    self.untold = applied;
+                    return Err(FollowError::Unavailable(error));
+                }
+            };
             self.edge.append(leaf_hash(entry)).map_err(FollowError::Full)?;
             if self.marks.remove(&self.size()) {
                 self.heads.insert(self.size(), self.edge.root());

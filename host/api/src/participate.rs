@@ -9,10 +9,11 @@ use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::{ClientId, ServerId, SessionId};
 use panetiere::plaintext::PlainPoly;
 use panetiere::protocol::{
-    AnswerGuard, ClientRoundError, GuardError, Standing, run_client_round_rs_with_openings,
+    AnswerGuard, ClientRoundError, GuardError, ProtocolParams, Standing, run_client_round_rs_with_openings,
     run_client_round_with_openings,
 };
 use panetiere::sig::SigningKey;
+use panetiere::wire::Encode as _;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +64,14 @@ pub enum Post {
 }
 
 impl Post {
+    /// Its bytes, whole.
+    pub fn to_bytes(&self, params: &ProtocolParams) -> Vec<u8> {
+        match self {
+            Self::Whole(entry) => entry.to_bytes(params),
+            Self::Rs(entry) => entry.to_bytes(params),
+        }
+    }
+
     /// The signed statement: the log's leaf.
     pub const fn signed(&self) -> &SignedPost {
         match self {
@@ -81,6 +90,23 @@ pub struct Outgoing {
     pub items: Vec<LaneItem>,
     /// The post.
     pub post: Post,
+}
+
+impl Outgoing {
+    /// What the bulletin takes before the post: the signed statement, then the envelopes in the order of the servers.
+    pub fn openings_to_bytes(&self) -> Vec<u8> {
+        let mut out = self.post.signed().to_bytes();
+        self.envelopes.iter().for_each(|envelope| envelope.encode(&mut out));
+        out
+    }
+
+    /// What the bulletin takes as the post: in direct mode all of it, with aggregators its head alone, with lanes the two roots.
+    pub fn bulletin_post(&self, params: &ProtocolParams) -> Vec<u8> {
+        match &self.post {
+            Post::Whole(entry) if params.mode() == Mode::Aggregated => entry.head.to_bytes(params),
+            post => post.to_bytes(params),
+        }
+    }
 }
 
 /// A client's part in one round. It holds the openings, and tells no more of them than the rule allows.

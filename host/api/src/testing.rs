@@ -10,7 +10,7 @@ use crate::leaf::{
     Admission, AdmissionPolicy, Credential, EpochPlan, Leaf, PostsEnd, RoundId, RoundKind, RoundOpen, Signed,
     Witnesses,
 };
-use crate::participate::Post;
+use crate::participate::{Outgoing, Post};
 use crate::round::{Anchor, Record, Session};
 use panetiere::bulletin::{Envelope, LaneItem, Mode};
 use panetiere::channel::{self, ChannelParams};
@@ -72,6 +72,11 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// As a client sends it.
+    pub fn outgoing(&self) -> Outgoing {
+        Outgoing { envelopes: self.envelopes.clone(), items: self.items.clone(), post: self.post.clone() }
+    }
+
     /// Who sends it.
     pub const fn client(&self) -> ClientId {
         self.post.signed().claim().client

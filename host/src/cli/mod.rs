@@ -4,7 +4,9 @@
 //! is at most three lines and says what to change. Exit codes: [`Exit`].
 
 mod bench;
+mod daemon;
 pub mod demo;
+mod deploy;
 mod evidence;
 mod lanes;
 mod log;
@@ -34,6 +36,12 @@ enum Command {
     /// Measure a round or the arithmetic under it on this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Run the bulletin: log, bodies, rounds
+    #[command(subcommand)]
+    Bulletin(daemon::Command),
+    /// Make a deployment, look it over
+    #[command(subcommand)]
+    Deploy(deploy::Command),
     /// Check evidence of a fault, offline
     #[command(subcommand)]
     Evidence(evidence::Command),
@@ -89,6 +97,8 @@ fn execute(command: &Command) -> Exit {
     match command {
         Command::Demo(args) => demo::execute(args, simd),
         Command::Bench(command) => bench::execute(command, simd),
+        Command::Bulletin(command) => daemon::bulletin(command, simd),
+        Command::Deploy(command) => deploy::execute(command, simd),
         Command::Evidence(command) => evidence::execute(command, simd),
         Command::Log(command) => log::execute(command),
         Command::Round(command) => round::execute(command, simd),

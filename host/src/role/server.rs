@@ -191,6 +191,16 @@ impl Server {
         self.follower.head()
     }
 
+    /// Has the head at a size that is still ahead remembered, as that of a checkpoint is: for one to be cosigned later.
+    pub fn mark(&mut self, size: u64) {
+        self.follower.mark(size);
+    }
+
+    /// Whether a head is one that was read; None if it is ahead, or not remembered.
+    pub fn agrees(&self, head: &TreeHead) -> Option<bool> {
+        self.follower.agrees(head)
+    }
+
     /// Reads the log on to a checkpoint. Returns what to do now.
     ///
     /// # Errors
@@ -382,21 +392,22 @@ impl Server {
         Ok(Order::Publish { round, leaf, body: None })
     }
 
+    /// The closed rounds whose sums of this server do not stand in the log yet.
+    pub fn unreleased(&self) -> Vec<RoundId> {
+        let is_due = |round: &RoundId| {
+            let session = self.follower.record().round(*round);
+            session.is_some_and(|s| s.closed().is_some() && !s.server_sums().contains_key(&self.id))
+        };
+        self.work.keys().copied().filter(is_due).collect()
+    }
+
     /// Releases the sums of closed rounds that `note`, a checkpoint with cosignatures, covers. Returns for each round that
     /// was not released before the order or why not.
     ///
     /// # Errors
     /// If the server cannot go on.
     pub fn release(&mut self, note: &Note) -> Result<Vec<Outcome>, ServerError> {
-        let closed: Vec<RoundId> = self
-            .work
-            .keys()
-            .copied()
-            .filter(|round| {
-                let session = self.follower.record().round(*round);
-                session.is_some_and(|s| s.closed().is_some() && !s.server_sums().contains_key(&self.id))
-            })
-            .collect();
+        let closed = self.unreleased();
         if closed.is_empty() {
             return Ok(Vec::new());
         }

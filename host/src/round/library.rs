@@ -26,10 +26,15 @@ pub const EVIDENCE_ROUND: u64 = 0;
 pub enum Item {
     /// A party's body.
     Body(Body),
+    /// The ciphertext of a post, where the post's own blob is its head alone.
+    Ciphertext(ClientId),
     /// A checkpoint with a quorum of cosignatures that covers the close.
     Closing,
     /// The messages, as [`messages_to_bytes`](panetiere_api::leaf::messages_to_bytes) spells them.
     Messages,
+    /// What a client seals to the servers: its signed statement, then the envelopes in their order. For the servers
+    /// alone.
+    Openings(ClientId),
 }
 
 impl Item {
@@ -41,6 +46,8 @@ impl Item {
             Self::Body(Body::ServerSum(server)) => (4, server.0 as u32),
             Self::Messages => (5, 0),
             Self::Closing => (6, 0),
+            Self::Ciphertext(client) => (7, client.0),
+            Self::Openings(client) => (8, client.0),
         }
     }
 
@@ -53,6 +60,8 @@ impl Item {
             (4, Ok(id), _) => Some(Self::Body(Body::ServerSum(ServerId(id)))),
             (5, Ok(0), _) => Some(Self::Messages),
             (6, Ok(0), _) => Some(Self::Closing),
+            (7, _, id) => Some(Self::Ciphertext(ClientId(id))),
+            (8, _, id) => Some(Self::Openings(ClientId(id))),
             _ => None,
         }
     }
@@ -60,7 +69,8 @@ impl Item {
     /// The file that it lies in.
     pub const fn class(self) -> Class {
         match self {
-            Self::Body(Body::Post(_)) => Class::Posts,
+            Self::Body(Body::Post(_)) | Self::Ciphertext(_) => Class::Posts,
+            Self::Openings(_) => Class::Openings,
             _ => Class::Other,
         }
     }
@@ -173,6 +183,18 @@ fn other(error: StoreError) -> io::Error {
 }
 
 impl<S: Shelf> Library<'_, S> {
+    /// Which blob an item is: None if nothing of the kind was kept.
+    ///
+    /// # Errors
+    /// The store's; `InvalidData` for a row that names none.
+    pub fn name(&self, round: RoundId, item: Item) -> io::Result<Option<BlobName>> {
+        let key = item.key(round);
+        let row = self.0.rows(&key, 1).map_err(other)?.into_iter().next();
+        let Some((_, value)) = row.filter(|(found, _)| *found == key) else { return Ok(None) };
+        let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the row is no name of a blob");
+        read_row(&value).ok_or_else(malformed).map(Some)
+    }
+
     /// Everything that was published, in ascending order of the rounds, without the bytes: at most `most` from `after` on,
     /// and none only if there are none. Rows of a kind that this version does not know are passed over.
     ///
@@ -194,14 +216,16 @@ impl<S: Shelf> Library<'_, S> {
 }
 
 impl<S: Shelf> Bodies for Library<'_, S> {
-    /// `NotFound` if it was deleted.
+    /// `NotFound` if it was deleted. A post whose ciphertext lies for itself is put together.
     fn item(&self, round: RoundId, item: Item) -> io::Result<Option<Vec<u8>>> {
-        let key = item.key(round);
-        let row = self.0.rows(&key, 1).map_err(other)?.into_iter().next();
-        let Some((_, value)) = row.filter(|(found, _)| *found == key) else { return Ok(None) };
-        let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the row is no name of a blob");
-        let name = read_row(&value).ok_or_else(malformed)?;
-        self.0.blob(round.0, &name).map(Some).map_err(other)
+        let Some(name) = self.name(round, item)? else { return Ok(None) };
+        let mut bytes = self.0.blob(round.0, &name).map_err(other)?;
+        if let Item::Body(Body::Post(client)) = item
+            && let Some(ciphertext) = self.item(round, Item::Ciphertext(client))?
+        {
+            bytes.extend_from_slice(&ciphertext);
+        }
+        Ok(Some(bytes))
     }
 }
 

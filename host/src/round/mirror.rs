@@ -24,7 +24,9 @@ pub fn path(round: RoundId, item: Item) -> String {
         Item::Body(Body::GroupSum(aggregator)) => format!("rounds/{round}/group-sums/{aggregator}"),
         Item::Body(Body::LaneSum(lane)) => format!("rounds/{round}/lane-sums/{lane}"),
         Item::Body(Body::ServerSum(server)) => format!("rounds/{round}/server-sums/{server}"),
+        Item::Ciphertext(client) => format!("rounds/{round}/ciphertexts/{client}"),
         Item::Closing => format!("rounds/{round}/closing"),
+        Item::Openings(client) => format!("rounds/{round}/openings/{client}"),
         Item::Messages => format!("rounds/{round}/messages"),
     }
 }
@@ -99,6 +101,10 @@ pub fn export(reader: &Reader, out: &dyn Disk) -> Result<Exported, StoreError> {
         let Some(&last) = page.last() else { break };
         after = Some(last);
         for (round, item) in page {
+            if let Item::Ciphertext(_) | Item::Openings(_) = item {
+                // Part of its post; and what was sealed to the servers is not published.
+                continue;
+            }
             match library.item(round, item) {
                 Ok(Some(bytes)) => files.body(&path(round, item), &bytes, &mut exported)?,
                 Ok(None) => {}

@@ -35,17 +35,26 @@ impl Default for Pace {
 
 type Answer = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
 
+/// See [`Log::reserve`].
+#[derive(Debug)]
+pub struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// A submission and whoever waits for it. Dropped without an answer, it answers `Stopped`.
 struct Pending {
     submission: Submission,
     answer: Option<Answer>,
-    waiting: Arc<AtomicUsize>,
+    _place: Place,
 }
 
 impl Pending {
     fn answer(&mut self, outcome: Result<Committed, StoreError>) {
         if let Some(answer) = self.answer.take() {
-            self.waiting.fetch_sub(1, Ordering::AcqRel);
             answer(outcome);
         }
     }
@@ -166,6 +175,12 @@ pub struct Log {
     handle: Arc<Handle>,
 }
 
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Log({} waiting)", self.waiting.load(Ordering::Relaxed))
+    }
+}
+
 impl Log {
     /// Starts the threads. `clock` gives seconds since the epoch.
     ///
@@ -213,6 +228,20 @@ impl Log {
         &self.store
     }
 
+    /// A place among what may wait: whoever has one is not told `Busy` any more. Given back when it is dropped.
+    ///
+    /// # Errors
+    /// `Busy`; `Poisoned`.
+    pub fn reserve(&self) -> Result<Place, StoreError> {
+        self.store.0.check()?;
+        let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
+        let place = Place(Arc::clone(&self.waiting));
+        if waiting >= self.handle.queue.pace.most_waiting {
+            return Err(StoreError::Busy { waiting });
+        }
+        Ok(place)
+    }
+
     /// Submits, and has `answer` called once it is known what became of it: in the sequencer's thread, so briefly.
     /// An answer of `Ok` means durable, signed and published.
     ///
@@ -223,18 +252,24 @@ impl Log {
         submission: Submission,
         answer: impl FnOnce(Result<Committed, StoreError>) + Send + 'static,
     ) -> Result<(), StoreError> {
-        self.store.0.check()?;
-        let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
-        if waiting >= self.handle.queue.pace.most_waiting {
-            self.waiting.fetch_sub(1, Ordering::AcqRel);
-            return Err(StoreError::Busy { waiting });
-        }
-        let (answer, waiting) = (Box::new(answer) as Answer, Arc::clone(&self.waiting));
-        let added = self.handle.queue.add(|queue| {
-            queue.pending.push(Pending { submission, answer: Some(answer), waiting });
-        });
-        if added.is_err() {
-            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.submit_at(self.reserve()?, submission, answer)
+    }
+
+    /// Submits at a place that was reserved; else as [`submit`](Self::submit).
+    ///
+    /// # Errors
+    /// `Stopped`: the log's threads have ended. `answer` is not called then.
+    pub fn submit_at(
+        &self,
+        place: Place,
+        submission: Submission,
+        answer: impl FnOnce(Result<Committed, StoreError>) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let mut pending = Some(Pending { submission, answer: Some(Box::new(answer)), _place: place });
+        let added = self.handle.queue.add(|queue| queue.pending.extend(pending.take()));
+        if let Some(unsent) = &mut pending {
+            // Nobody is to hear of it twice.
+            unsent.answer = None;
         }
         added
     }

@@ -15,6 +15,7 @@ use std::io;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use tlog::checkpoint::{Checkpoint, TreeHead};
+use tlog::entry;
 use tlog::note::Note;
 use tlog::proof::Proof;
 use tlog::prove;
@@ -255,6 +256,50 @@ impl Store {
             Ok((size.value(), parse_note(text.value())?))
         })
         .collect()
+    }
+
+    /// The largest checkpoint that is kept with more than `after` leaves and at most `at_most`.
+    ///
+    /// # Errors
+    /// `Log`; `Meta`.
+    pub fn checkpoint_between(&self, after: u64, at_most: u64) -> Result<Option<Note>, StoreError> {
+        if after >= at_most {
+            return Ok(None);
+        }
+        let transaction = self.0.database.begin_read().map_err(StoreError::meta)?;
+        let table = transaction.open_table(CHECKPOINTS).map_err(StoreError::meta)?;
+        let mut range = table.range(after + 1..=at_most).map_err(StoreError::meta)?;
+        let last = range.next_back().transpose().map_err(StoreError::meta)?;
+        last.map(|(_, text)| parse_note(text.value())).transpose()
+    }
+
+    /// The leaves of a range, each with its length in front (u16, big-endian), as in a C2SP entry bundle.
+    ///
+    /// # Errors
+    /// `Log` unless all of them are there; `Meta`.
+    pub fn entries(&self, from: u64, to: u64) -> Result<Vec<u8>, StoreError> {
+        let transaction = self.0.database.begin_read().map_err(StoreError::meta)?;
+        let mut bytes = Vec::new();
+        StoredTiles::new(&transaction)
+            .and_then(|tiles| {
+                tiles.leaves_between(from, to, |leaf| {
+                    entry::push(&mut bytes, leaf).expect("it was short enough to be appended");
+                })
+            })
+            .map_err(log_error)?;
+        Ok(bytes)
+    }
+
+    /// The bytes of a published file of the log.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of this name yet; `Disk`.
+    pub fn published(&self, resource: tlog::tile::Resource) -> Result<Vec<u8>, StoreError> {
+        let tiles = PublishedTiles::new(Arc::clone(&self.0.disk), publish::DIRECTORY);
+        tiles.resource(resource).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => StoreError::NotFound,
+            _ => StoreError::disk("read", "a tile")(error),
+        })
     }
 
     /// A leaf.

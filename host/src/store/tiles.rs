@@ -70,9 +70,18 @@ impl StoredTiles {
         Ok(table.get(index).map_err(database)?.ok_or_else(missing)?.value().to_vec())
     }
 
-    fn leaves(&self, index: u64, width: u16, mut each: impl FnMut(&[u8])) -> Result<(), TilesError> {
+    fn leaves(&self, index: u64, width: u16, each: impl FnMut(&[u8])) -> Result<(), TilesError> {
         let first = index * u64::from(WIDTH);
-        let end = first + u64::from(width);
+        self.leaves_between(first, first + u64::from(width), each)
+    }
+
+    /// Calls `each` with the leaves of `first..end`, in their order.
+    pub fn leaves_between(
+        &self,
+        first: u64,
+        end: u64,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), TilesError> {
         let missing = |index| TilesError::Missing { what: format!("leaf {index}") };
         let table = self.leaves.as_ref().ok_or_else(|| missing(first))?;
         let mut next = first;

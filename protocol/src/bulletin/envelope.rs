@@ -59,6 +59,15 @@ pub fn env_root(
 }
 
 impl Envelope {
+    /// Bytes of the framed envelope for this server in a round.
+    ///
+    /// # Errors
+    /// `IndexOutOfRange` if there is no such server.
+    pub fn packed_len(params: &ProtocolParams, server: ServerId) -> Result<usize, merkle::MerkleError> {
+        let sealed = params.cs().fresh_opening_len() + pke::OVERHEAD;
+        Ok(Self::framed_len(sealed, path_len(server, params)?))
+    }
+
     /// Bytes of the framed envelope.
     pub fn framed_len(sealed_len: usize, path_len: usize) -> usize {
         HEADER_LEN + ClientId::LEN + ServerId::LEN + EnvelopeKeyDigest::LEN + sealed_len + 32 * path_len

@@ -57,6 +57,13 @@ pub(super) fn address(
 }
 
 impl LaneItem {
+    /// Bytes of the framed item for this lane in a round; None if there is no such lane.
+    pub fn packed_len(params: &ProtocolParams, lane: NodeId) -> Option<usize> {
+        let code = params.lane_code()?;
+        let path = delivery::path_len(params.mode(), lane.0.into(), code.shape().lanes.into()).ok()?;
+        Some(Self::framed_len(code.body_len(), path))
+    }
+
     /// Bytes of the framed item.
     pub const fn framed_len(body_len: usize, path_len: usize) -> usize {
         HEADER_LEN + ClientId::LEN + NodeId::LEN + body_len + 32 * path_len

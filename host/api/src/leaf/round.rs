@@ -60,6 +60,15 @@ pub enum RoundKind {
 }
 
 impl RoundKind {
+    /// A stable name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Tickets => "tickets",
+            Self::Slots { .. } => "slots",
+        }
+    }
+
     const fn encoded_len(&self) -> usize {
         match self {
             Self::Messages | Self::Tickets => 1,

@@ -241,6 +241,11 @@ impl Record {
         &self.anchor
     }
 
+    /// The arithmetic that it checks with.
+    pub const fn kernels(&self) -> &'static Kernels {
+        self.kernels
+    }
+
     /// Leaves folded so far.
     pub const fn size(&self) -> u64 {
         self.size

@@ -1,0 +1,285 @@
+//! The bulletin's daemon: its store, its two planes, and what moves the rounds on.
+
+mod bodies;
+mod get;
+mod problems;
+mod put;
+mod routes;
+mod witnesses;
+
+use super::{Process, unix_time};
+use crate::bulletin::{Bulletin, Refused, SharedBulletin};
+use crate::chain::chain;
+use crate::config::{self, BulletinConfig, Deployment, Parties};
+use crate::net::budget::ByteBudget;
+use crate::net::compute::Compute;
+use crate::net::quota::{Quotas, Rate};
+use crate::net::serve::bind;
+use crate::net::tls::ClientCertificates;
+use crate::net::{Access, NetLimits, Plane, Principals, Server, ServerTls, metrics};
+use crate::round::conductor::Millis;
+use crate::round::{Record, Void};
+use crate::store::disk::{Disk, LocalDisk};
+use crate::store::log::{Log, Pace};
+use crate::store::{Options, Store};
+use anyhow::{Context as _, anyhow, bail};
+use panetiere_api::leaf::Leaf;
+use routes::Routes;
+use rustls::time_provider::DefaultTimeProvider;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::spawn_blocking;
+
+/// How often the rounds are looked at when nothing comes in.
+const BEAT: Duration = Duration::from_millis(250);
+/// How often old rounds are deleted.
+const DELETE_EVERY: Duration = Duration::from_secs(10);
+/// Writes a second of one party, and how many at once.
+const PARTY_REQUESTS: Rate = Rate { per_s: 400, burst: 4_000 };
+/// Bytes a second of one party, and how many at once.
+const PARTY_BYTES: Rate = Rate { per_s: 256 << 20, burst: 1 << 30 };
+
+/// What the planes and the tasks share.
+pub(super) struct Service {
+    bulletin: SharedBulletin,
+    compute: Compute,
+    started: Instant,
+    process: Process,
+}
+
+impl Service {
+    /// The bulletin's clock: milliseconds since it started.
+    fn now(&self) -> Millis {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Runs a bulletin until it is told to stop, or its store fails.
+///
+/// # Errors
+/// What keeps it from starting; the store's failure, after which the process has to be started again.
+pub async fn run(process: Process, path: PathBuf, config: BulletinConfig) -> anyhow::Result<()> {
+    let deployment = Deployment::named_in(&path, &config.deployment_file)?;
+    let bulletin = spawn_blocking({
+        let (path, config, deployment) = (path.clone(), config.clone(), deployment.clone());
+        let kernels = process.kernels;
+        move || open(&path, &config, &deployment, kernels)
+    })
+    .await??;
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let service = Arc::new(Service {
+        bulletin: Arc::new(bulletin),
+        compute: Compute::new(threads, 1024)?,
+        started: Instant::now(),
+        process: process.clone(),
+    });
+    let (bulletin, epochs) = (Arc::clone(&service.bulletin), config::resolve(&path, &config.epochs_dir));
+    spawn_blocking(move || append_epochs(&bulletin, &epochs)).await??;
+
+    let planes = Planes::start(&path, &config, &service)?;
+    let store = service.bulletin.store().clone();
+    process.readiness.check("store", move || match store.failure() {
+        None => Ok(None),
+        Some(cause) => Err(chain(&*cause)),
+    });
+    let bulletin = Arc::clone(&service.bulletin);
+    process.readiness.check("epoch", move || {
+        let number =
+            bulletin.with_record(|record| record.epoch().map(|epoch| epoch.plan().document.number()));
+        number.map(|number| Some(number.to_string())).ok_or_else(|| "no epoch has begun".to_owned())
+    });
+    witnesses::start(&service, &deployment)?;
+    process.ready();
+    let outcome = drive(&service, &path, &config, &planes).await;
+    planes.drain().await;
+    let bulletin = Arc::clone(&service.bulletin);
+    spawn_blocking(move || bulletin.shut_down()).await?;
+    outcome
+}
+
+fn open(
+    path: &Path,
+    config: &BulletinConfig,
+    deployment: &Deployment,
+    kernels: &'static chipmunk::ring::backend::Kernels,
+) -> anyhow::Result<Bulletin> {
+    let key = config::log_key(&config::resolve(path, &config.log_key_file))?;
+    if *key.verifier() != deployment.anchor.log_key {
+        bail!("the key in {} is not the log key of the deployment", config.log_key_file.display());
+    }
+    let directory = config::resolve(path, &config.storage.data_dir);
+    std::fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(&directory));
+    let options = Options::new(deployment.anchor.origin.clone(), key);
+    let (_, sequencer, started) = Store::open(disk, options, unix_time())
+        .with_context(|| format!("the store in {} cannot be opened", directory.display()))?;
+    crate::safe_info!(
+        "store opened",
+        leaves = started.head.size,
+        republished = started.republished,
+        truncated_bytes = started.truncated_bytes
+    );
+    let interval = Duration::from_millis(config.storage.sequence_interval_ms.into());
+    let log = Log::start(sequencer, Pace { interval, ..Pace::default() }, unix_time)?;
+    let record = Record::new(deployment.anchor.clone(), kernels);
+    let bulletin = Bulletin::open(log, record, config.rounds.windows(), config.rounds.interval_ms.into())?;
+    Ok(bulletin)
+}
+
+/// Appends the epochs in a directory that the log has not, in the order of their names.
+fn append_epochs(bulletin: &Bulletin, directory: &Path) -> anyhow::Result<()> {
+    let read = std::fs::read_dir(directory).with_context(|| format!("{}", directory.display()))?;
+    let mut files = read.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "epoch"));
+    files.sort();
+    for file in files {
+        let about = || format!("{}", file.display());
+        let bytes = std::fs::read(&file).with_context(about)?;
+        let leaf = Leaf::parse(&bytes).with_context(about)?;
+        let Leaf::Epoch(plan) = leaf else {
+            bail!("{}: a leaf of kind {}, expected an epoch", about(), leaf.kind())
+        };
+        let number = plan.claim().document.number();
+        let had = bulletin.with_record(|record| record.epoch().map(|epoch| epoch.plan().document.number()));
+        if had.is_some_and(|had| had >= number) {
+            continue;
+        }
+        match bulletin.take_leaf(&bytes) {
+            Ok(accepted) => {
+                accepted.committed.blocking_recv().map_err(|_| anyhow!("the log's thread has ended"))??;
+                crate::safe_info!("epoch begins", epoch = number);
+            }
+            Err(Refused::Void(void)) if matches!(*void, Void::EpochChain { .. }) => {
+                return Err(anyhow!(Refused::Void(void)).context(about()));
+            }
+            Err(error) => return Err(anyhow!(error).context(about())),
+        }
+    }
+    Ok(())
+}
+
+/// What listens.
+struct Planes {
+    data: Server,
+    operator: Server,
+    data_tls: Arc<ServerTls>,
+    operator_tls: Arc<ServerTls>,
+    principals: Arc<Principals>,
+}
+
+impl Planes {
+    fn start(path: &Path, config: &BulletinConfig, service: &Arc<Service>) -> anyhow::Result<Self> {
+        let (certificate, key) = tls_files(path, config)?;
+        let clock = Arc::new(DefaultTimeProvider);
+        let tls =
+            |clients| ServerTls::new(&certificate, key.as_bytes(), clients, clock.clone()).map(Arc::new);
+        let data_tls = tls(ClientCertificates::NotAsked).context("the certificate")?;
+        let operator_tls = tls(ClientCertificates::Asked).context("the certificate")?;
+        let parties = Parties::read(&config::resolve(path, &config.parties_file))?;
+        let principals = Arc::new(Principals::new(parties.known, parties.revoked)?);
+        let budget = ByteBudget::new(config.storage.max_inflight_bytes);
+        let limits = NetLimits { inflight_bytes: config.storage.max_inflight_bytes, ..NetLimits::default() };
+        let plane = |name, tls, access, quotas| Plane {
+            name,
+            handler: Routes { service: Arc::clone(service), operator: name == "operator" },
+            access,
+            tls: Some(tls),
+            quotas,
+            budget: budget.clone(),
+            limits,
+            clock: clock.clone(),
+        };
+        let bind = |address| bind(address).with_context(|| format!("cannot listen on {address}"));
+        let quotas = Arc::new(Quotas::new(PARTY_REQUESTS, PARTY_BYTES, 256));
+        let data = plane("data", Arc::clone(&data_tls), Access::Public, None);
+        let access = Access::Principals(Arc::clone(&principals));
+        let operator = plane("operator", Arc::clone(&operator_tls), access, Some(quotas));
+        Ok(Self {
+            data: Server::start(bind(config.listen.data)?, data)?,
+            operator: Server::start(bind(config.listen.operator)?, operator)?,
+            data_tls,
+            operator_tls,
+            principals,
+        })
+    }
+
+    /// Reads again what may change while the daemon runs.
+    fn reload(&self, path: &Path, config: &BulletinConfig) -> anyhow::Result<()> {
+        let (certificate, key) = tls_files(path, config)?;
+        let facts = self.data_tls.reload(&certificate, key.as_bytes())?;
+        self.operator_tls.reload(&certificate, key.as_bytes())?;
+        metrics::certificate("server", facts.validity.not_after, unix_time());
+        let parties = Parties::read(&config::resolve(path, &config.parties_file))?;
+        self.principals.replace(parties.known, parties.revoked)?;
+        Ok(())
+    }
+
+    async fn drain(self) {
+        tokio::join!(self.data.drain(), self.operator.drain());
+    }
+}
+
+fn tls_files(path: &Path, config: &BulletinConfig) -> anyhow::Result<(Vec<u8>, zeroize::Zeroizing<String>)> {
+    let certificate = config::resolve(path, &config.tls.certificate_file);
+    let pem = std::fs::read(&certificate).with_context(|| format!("{}", certificate.display()))?;
+    Ok((pem, config::secret_text(&config::resolve(path, &config.tls.private_key_file))?))
+}
+
+/// Moves the rounds on until the process is to stop.
+async fn drive(
+    service: &Arc<Service>,
+    path: &Path,
+    config: &BulletinConfig,
+    planes: &Planes,
+) -> anyhow::Result<()> {
+    let mut durable = service.bulletin.durable();
+    let mut reload = service.process.reload.clone();
+    let mut deleted = Instant::now();
+    loop {
+        let delete = deleted.elapsed() >= DELETE_EVERY;
+        if delete {
+            deleted = Instant::now();
+        }
+        let (bulletin, now, retain) =
+            (Arc::clone(&service.bulletin), service.now(), config.rounds.retain_rounds);
+        let next = spawn_blocking(move || {
+            let (accepted, next) = bulletin.conduct(now)?;
+            for accepted in &accepted {
+                if let crate::round::Event::RoundOpened { round, .. } = accepted.event {
+                    crate::safe_info!("round opened", round = round);
+                }
+            }
+            if delete {
+                bulletin.delete_old(retain)?;
+            }
+            bulletin.cosign_target(now);
+            Ok::<_, Refused>(next)
+        })
+        .await?;
+        if let Some(failure) = service.bulletin.failure() {
+            bail!("the store has failed: {failure}");
+        }
+        let wait = match next {
+            Ok(next) => next.map_or(BEAT, |at| Duration::from_millis(at.saturating_sub(now)).min(BEAT)),
+            // The queue is full: it empties by itself.
+            Err(Refused::Store(crate::store::StoreError::Busy { .. })) => BEAT,
+            Err(error) => return Err(anyhow!(error).context("the rounds cannot be moved on")),
+        };
+        tokio::select! {
+            () = service.process.stop.cancelled() => return Ok(()),
+            _ = durable.changed() => {}
+            () = tokio::time::sleep(wait) => {}
+            Ok(()) = reload.changed() => {
+                if let Err(error) = planes.reload(path, config) {
+                    crate::safe_error!("not reloaded: what was in use stays in use");
+                    tracing::debug!(error = %format!("{error:#}"), "not reloaded");
+                }
+                let (bulletin, epochs) = (Arc::clone(&service.bulletin), config::resolve(path, &config.epochs_dir));
+                if spawn_blocking(move || append_epochs(&bulletin, &epochs)).await?.is_err() {
+                    crate::safe_error!("an epoch was not appended");
+                }
+            }
+        }
+    }
+}

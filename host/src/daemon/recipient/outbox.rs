@@ -1,0 +1,202 @@
+//! Messages on disk: `messages/ROUND/NNNN`, each once, a round whole or not at all. Within a round they are sorted by their
+//! bytes: where one stands says nothing of who sent it.
+//!
+//! `messages/order` has the rounds in the order in which they came out, one to a line. It grows only: a round that is in it
+//! was given out, and is not written again whatever becomes of its files.
+
+use crate::daemon::party::directory;
+use anyhow::Context as _;
+use panetiere_api::leaf::RoundId;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::watch;
+
+const ORDER: &str = "order";
+/// Before the name of a round that is being written.
+const UNFINISHED: &str = "new-";
+
+/// The messages that have come out.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    directory: PathBuf,
+    order: Mutex<Vec<RoundId>>,
+    grown: watch::Sender<usize>,
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+impl Outbox {
+    /// The messages below a directory.
+    ///
+    /// # Errors
+    /// The system's; if the order is not what this program writes.
+    pub fn open(data_dir: &Path) -> anyhow::Result<Self> {
+        let path = data_dir.join("messages");
+        directory(&path)?;
+        let order = path.join(ORDER);
+        let mut text = String::new();
+        match File::open(&order) {
+            Ok(mut file) => drop(file.read_to_string(&mut text).context("the order of the rounds")?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).context("the order of the rounds"),
+        }
+        // The last line may have been cut short when the process ended.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let lines = text[..whole].lines().map(str::parse::<RoundId>);
+        let mut rounds: Vec<RoundId> = lines.collect::<Result<_, _>>().context("the order of the rounds")?;
+        let mut more = Vec::new();
+        for entry in fs::read_dir(&path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if name.starts_with(UNFINISHED) {
+                fs::remove_dir_all(entry.path())?;
+            } else if let Ok(round) = name.parse::<RoundId>()
+                && !rounds.contains(&round)
+            {
+                more.push(round);
+            }
+        }
+        more.sort_unstable();
+        rounds.extend(more);
+        let text: String = rounds.iter().map(|round| format!("{round}\n")).collect();
+        let unfinished = path.join("order.new");
+        fs::write(&unfinished, text)?;
+        sync(&unfinished)?;
+        fs::rename(unfinished, order)?;
+        sync(&path)?;
+        let grown = watch::Sender::new(rounds.len());
+        Ok(Self { directory: path, order: Mutex::new(rounds), grown })
+    }
+
+    fn order(&self) -> std::sync::MutexGuard<'_, Vec<RoundId>> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a round was given out.
+    pub fn has(&self, round: RoundId) -> bool {
+        self.order().contains(&round)
+    }
+
+    /// Gives out a round's messages, durably, unless it was before. Waits for the disk.
+    ///
+    /// # Errors
+    /// The system's; then nothing was given out.
+    pub fn put(&self, round: RoundId, messages: &[Vec<u8>]) -> io::Result<()> {
+        let mut order = self.order();
+        if order.contains(&round) {
+            return Ok(());
+        }
+        let unfinished = self.directory.join(format!("{UNFINISHED}{round}"));
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished)?;
+        }
+        fs::create_dir(&unfinished)?;
+        let mut sorted: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+        sorted.sort_unstable();
+        for (number, message) in (1_u32..).zip(sorted) {
+            write(&unfinished.join(format!("{number:04}")), message)?;
+        }
+        sync(&unfinished)?;
+        fs::rename(&unfinished, self.directory.join(round.to_string()))?;
+        sync(&self.directory)?;
+        let mut file = OpenOptions::new().append(true).open(self.directory.join(ORDER))?;
+        writeln!(file, "{round}")?;
+        file.sync_data()?;
+        order.push(round);
+        self.grown.send_replace(order.len());
+        Ok(())
+    }
+
+    /// The messages of a round, sorted. Those that somebody has removed are missing.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(&self, round: RoundId) -> io::Result<Vec<(String, Vec<u8>)>> {
+        let path = self.directory.join(round.to_string());
+        let mut names = Vec::new();
+        match fs::read_dir(&path) {
+            Ok(entries) => {
+                for entry in entries {
+                    names.extend(entry?.file_name().to_str().map(str::to_owned));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        // As numbers: beyond 9999 there are longer names.
+        names.sort_by_key(|name| name.parse::<u32>().unwrap_or(u32::MAX));
+        names.into_iter().map(|name| Ok((name.clone(), fs::read(path.join(name))?))).collect()
+    }
+
+    /// The round at a place of the order.
+    pub fn at(&self, place: usize) -> Option<RoundId> {
+        self.order().get(place).copied()
+    }
+
+    /// The round that came out next after this one; after one that did not come out here, the first above it.
+    pub fn after(&self, round: u64) -> Option<RoundId> {
+        let order = self.order();
+        match order.iter().position(|given| given.0 == round) {
+            Some(place) => order.get(place + 1).copied(),
+            None => order.iter().copied().find(|given| given.0 > round),
+        }
+    }
+
+    /// Tells when more have come out.
+    pub fn grown(&self) -> watch::Receiver<usize> {
+        self.grown.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_given_out_once_sorted_and_in_the_order_of_its_coming() {
+        let directory = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(directory.path()).unwrap();
+        let messages = |round: u8| vec![vec![round, 9], vec![round, 1]];
+        for round in [3, 2] {
+            outbox.put(RoundId(round.into()), &messages(round)).unwrap();
+        }
+        outbox.put(RoundId(3), &[b"other".to_vec()]).unwrap();
+        let read = |outbox: &Outbox, round| outbox.read(RoundId(round)).unwrap();
+        let expected = vec![("0001".to_owned(), vec![3, 1]), ("0002".to_owned(), vec![3, 9])];
+        assert_eq!(read(&outbox, 3), expected);
+        assert_eq!(
+            (outbox.after(0), outbox.after(3), outbox.after(2)),
+            (Some(RoundId(3)), Some(RoundId(2)), None)
+        );
+        // A line that was cut short, a round that was written and not taken down, one that was not written whole.
+        let path = directory.path().join("messages");
+        let mut file = OpenOptions::new().append(true).open(path.join(ORDER)).unwrap();
+        file.write_all(b"1").unwrap();
+        fs::create_dir(path.join("7")).unwrap();
+        fs::create_dir(path.join("new-8")).unwrap();
+        drop(outbox);
+        let outbox = Outbox::open(directory.path()).unwrap();
+        assert_eq!(
+            [0, 1, 2, 3].map(|place| outbox.at(place)),
+            [Some(3), Some(2), Some(7), None].map(|r| r.map(RoundId))
+        );
+        assert_eq!(read(&outbox, 3), expected);
+        assert!(!path.join("new-8").exists());
+        // Whoever has taken the messages away does not get them again.
+        fs::remove_dir_all(path.join("3")).unwrap();
+        outbox.put(RoundId(3), &messages(3)).unwrap();
+        assert_eq!(read(&outbox, 3), []);
+    }
+}
