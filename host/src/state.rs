@@ -226,6 +226,24 @@ impl Writer<'_> {
         table.insert(key, value).map_err(|error| self.state.failed(&error))?;
         Ok(())
     }
+
+    /// Removes every record whose key begins so.
+    fn remove_all(&self, table: Table, prefix: &[u8]) -> Result<(), StateError> {
+        let mut table = self.transaction.open_table(table).map_err(|error| self.state.failed(&error))?;
+        let rows = table.range(prefix..).map_err(|error| self.state.failed(&error))?;
+        let mut keys = Vec::new();
+        for row in rows {
+            let key = row.map_err(|error| self.state.failed(&error))?.0.value().to_vec();
+            if !key.starts_with(prefix) {
+                break;
+            }
+            keys.push(key);
+        }
+        for key in keys {
+            table.remove(&key[..]).map_err(|error| self.state.failed(&error))?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads a whole record.

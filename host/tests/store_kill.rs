@@ -81,7 +81,8 @@ fn write_until_killed(directory: &Path) {
         while let Some(submission) = again.take() {
             let copy = submission.clone();
             let acknowledge = move |outcome: Result<panetiere_host::store::Committed, StoreError>| {
-                let proof = outcome.expect("acknowledged").leaf.expect("it had a leaf").1.to_string();
+                let receipt = outcome.expect("acknowledged").leaf.expect("it had a leaf");
+                let proof = receipt.proof().expect("a receipt").to_string();
                 let line = format!("{number} {}\n", data_encoding::BASE64.encode(proof.as_bytes()));
                 std::io::stdout().lock().write_all(line.as_bytes()).expect("the parent reads");
             };

@@ -180,7 +180,7 @@ impl Bulletin {
         let submission = Submission { leaf: Some(leaf), blobs, changes };
         let answer = move |outcome: Result<Committed, StoreError>| {
             match &outcome {
-                Ok(committed) if committed.leaf.as_ref().is_some_and(|(at, _)| *at == index) => {
+                Ok(committed) if committed.leaf.as_ref().is_some_and(|leaf| leaf.index() == index) => {
                     durable.send_modify(|size| *size = committed.head.size.max(*size));
                 }
                 // What is not where it was proposed makes the record of this process wrong: it ends, and the next one reads

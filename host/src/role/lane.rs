@@ -146,8 +146,10 @@ impl Lane {
         if let Some(read) = other {
             return Err(LaneError::OtherLog { read });
         }
+        let applied = applied.map_err(LaneError::Follow)?;
+        self.past.opened(&applied);
         let mut orders = Vec::new();
-        for Applied { outcome, .. } in applied.map_err(LaneError::Follow)? {
+        for Applied { outcome, .. } in applied {
             match outcome {
                 Ok(Event::RoundOpened { round, .. }) => self.take_part(round),
                 Ok(Event::Posted { round, client }) if self.work.contains_key(&round) => {

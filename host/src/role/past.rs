@@ -1,9 +1,11 @@
 //! What a party has said before, as the log has it: taken over into its guard before it says anything again.
 
 use crate::state::{ImportError, Published, ReleaseGuard, StateError};
-use panetiere_api::follow::Follower;
+use panetiere::ids::SessionId;
+use panetiere_api::follow::{Applied, Follower};
 use panetiere_api::leaf::Leaf;
-use panetiere_api::round::Record;
+use panetiere_api::round::{Event, RECENT_ROUNDS, Record};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tlog::checkpoint::TreeHead;
 
@@ -16,6 +18,10 @@ pub struct Past {
     imported: Option<TreeHead>,
     /// Whether this process has taken anything over yet: a guard answers nothing before.
     ready: bool,
+    /// Sessions that the record may still speak of, in the order of their rounds.
+    sessions: VecDeque<SessionId>,
+    /// Sessions that it speaks of no more since the guard has taken something over.
+    forgotten: Vec<SessionId>,
 }
 
 impl Past {
@@ -28,7 +34,24 @@ impl Past {
         if let Some(read) = imported {
             follower.mark(read.size);
         }
-        Ok(Self { guard, found: Vec::new(), imported, ready: false })
+        let (found, sessions, forgotten) = Default::default();
+        Ok(Self { guard, found, imported, ready: false, sessions, forgotten })
+    }
+
+    /// Takes note of rounds that were opened. Of older ones than the latest [`RECENT_ROUNDS`] no leaf can say anything that
+    /// counts, so what this party has said in them need not be kept.
+    pub fn opened(&mut self, applied: &[Applied]) {
+        for Applied { index, outcome } in applied {
+            let Ok(Event::RoundOpened { session, .. }) = outcome else { continue };
+            self.sessions.push_back(*session);
+            // What was forgotten before the guard's position was forgotten with it.
+            if self.sessions.len() > RECENT_ROUNDS
+                && let Some(oldest) = self.sessions.pop_front()
+                && self.imported.is_none_or(|to| *index >= to.size)
+            {
+                self.forgotten.push(oldest);
+            }
+        }
     }
 
     /// Takes note of leaves that were read: `own` tells what of them this party has signed, wherever it stands and whether
@@ -61,9 +84,10 @@ impl Past {
         if self.ready && self.imported == Some(to) {
             return Ok(());
         }
-        self.guard.import(self.imported, to, &self.found)?;
+        self.guard.import_and_forget(self.imported, to, &self.found, &self.forgotten)?;
         (self.imported, self.ready) = (Some(to), true);
         self.found.clear();
+        self.forgotten.clear();
         Ok(())
     }
 }
@@ -86,7 +110,8 @@ mod tests {
         let guard = Arc::new(ReleaseGuard::new(State::open(disk).unwrap()));
         let mut follower = Follower::new(scene.record());
         let mut past = Past::new(Arc::clone(&guard), &mut follower).unwrap();
-        follower.advance(&log.checkpoint(&scene.log_key()), &log.entries, &NoBlobs).unwrap();
+        let applied = follower.advance(&log.checkpoint(&scene.log_key()), &log.entries, &NoBlobs).unwrap();
+        past.opened(&applied);
         let own = |_: &Record, index, leaf: &Leaf| match leaf {
             Leaf::Checked(unread) => {
                 let checked = Checked::from_bytes_with(&*scene.net.params, &unread.bytes).ok()?;
@@ -116,5 +141,30 @@ mod tests {
         assert_eq!(process(&disk, &scene, &log).answered(slot).unwrap(), said);
         log.append(&scene.checked(&session, 1, BTreeMap::new()));
         assert_eq!(process(&disk, &scene, &log).answered(slot).unwrap(), said);
+    }
+
+    #[test]
+    fn what_was_said_is_kept_as_long_as_a_leaf_can_speak_of_it() {
+        let scene = Scene::new(1, 4, 40, |shape| shape.servers(4));
+        let mut log = MemoryLog::default();
+        log.append(&scene.epoch_leaf(scene.plan()));
+        let disk = MemoryDisk::new();
+        let mut slots = Vec::new();
+        let rounds = u64::try_from(RECENT_ROUNDS).unwrap();
+        for round in 1..=rounds + 3 {
+            let open = log.append(&Leaf::RoundOpen(scene.open(round)));
+            let session = log.session(open);
+            log.append(&Leaf::PostsEnd(PostsEnd { session }));
+            log.append(&scene.checked(&session, 0, BTreeMap::new()));
+            slots.push(AnswerSlot { session, kind: AnswerKind::Checked });
+            // One process after another, and some that come late.
+            if [1, 2, rounds, rounds + 1, rounds + 3].contains(&round) {
+                let guard = process(&disk, &scene, &log);
+                let known = |slot: &&AnswerSlot| guard.answered(**slot).unwrap().is_some();
+                let known: Vec<_> = slots.iter().filter(known).collect();
+                let kept = slots.iter().skip(slots.len().saturating_sub(RECENT_ROUNDS));
+                assert_eq!(known, kept.collect::<Vec<_>>(), "round {round}");
+            }
+        }
     }
 }

@@ -223,6 +223,7 @@ impl Server {
             return Err(ServerError::OtherLog { read });
         }
         let applied: Vec<Applied> = applied.map_err(ServerError::Follow)?;
+        self.past.opened(&applied);
         let mut orders = Vec::new();
         for Applied { outcome, .. } in applied {
             if let Ok(event) = outcome {

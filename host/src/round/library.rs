@@ -195,15 +195,23 @@ impl<S: Shelf> Library<'_, S> {
         read_row(&value).ok_or_else(malformed).map(Some)
     }
 
-    /// Everything that was published, in ascending order of the rounds, without the bytes: at most `most` from `after` on.
+    /// Everything that was published, in ascending order of the rounds, without the bytes: at most `most` from `after` on,
+    /// and none only if there are none. Rows of a kind that this version does not know are passed over.
     ///
     /// # Errors
     /// The store's.
     pub fn items(&self, after: Option<(RoundId, Item)>, most: usize) -> io::Result<Vec<(RoundId, Item)>> {
         // The least key above: the last byte of an id may be the highest, and a longer key comes right behind.
-        let from = after.map_or_else(Vec::new, |(round, item)| [&item.key(round)[..], &[0]].concat());
-        let rows = self.0.rows(&from, most).map_err(other)?;
-        Ok(rows.iter().filter_map(|(key, _)| Item::from_key(key)).collect())
+        let mut from = after.map_or_else(Vec::new, |(round, item)| [&item.key(round)[..], &[0]].concat());
+        loop {
+            let rows = self.0.rows(&from, most).map_err(other)?;
+            let Some((last, _)) = rows.last() else { return Ok(Vec::new()) };
+            let items: Vec<_> = rows.iter().filter_map(|(key, _)| Item::from_key(key)).collect();
+            if !items.is_empty() {
+                return Ok(items);
+            }
+            from = [&last[..], &[0]].concat();
+        }
     }
 }
 
@@ -225,5 +233,60 @@ impl<S: Shelf> Blobs for Library<'_, S> {
     fn get(&self, digest: &[u8; 32], len: u64) -> Result<Vec<u8>, Unavailable> {
         let blob = self.0.blob(EVIDENCE_ROUND, &BlobName { digest: *digest, len });
         blob.map_err(|error| Unavailable { digest: *digest, len, reason: error.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Rows alone.
+    struct Rows(BTreeMap<Vec<u8>, Vec<u8>>);
+
+    impl Shelf for Rows {
+        fn rows(&self, from: &[u8], most: usize) -> Result<Vec<Row>, StoreError> {
+            let rows = self.0.range(from.to_vec()..).take(most);
+            Ok(rows.map(|(key, value)| (key.clone(), value.clone())).collect())
+        }
+
+        fn blob(&self, _: u64, _: &BlobName) -> Result<Vec<u8>, StoreError> {
+            Err(StoreError::NotFound)
+        }
+    }
+
+    #[test]
+    fn rows_of_a_later_version_end_no_export() {
+        let known: Vec<_> = [1, 2, 5]
+            .into_iter()
+            .flat_map(|round| {
+                [Item::Body(Body::Post(ClientId(3))), Item::Messages].map(|item| (RoundId(round), item))
+            })
+            .collect();
+        let mut rows: BTreeMap<Vec<u8>, Vec<u8>> =
+            known.iter().map(|(round, item)| (item.key(*round).to_vec(), Vec::new())).collect();
+        for round in 0..7_u64 {
+            for id in 0..5_u32 {
+                // A kind between those that are known, and one behind them; and a longer key.
+                for kind in [0, 4, 200] {
+                    let key =
+                        [&round.to_be_bytes()[..], &[kind], &(id | 1 << 20).to_be_bytes(), &[9]].concat();
+                    rows.insert(key, Vec::new());
+                }
+            }
+        }
+        let rows = Rows(rows);
+        let library = Library(&rows);
+        for most in 1..6 {
+            let (mut found, mut after) = (Vec::new(), None);
+            loop {
+                let page = library.items(after, most).unwrap();
+                assert!(page.len() <= most);
+                let Some(last) = page.last() else { break };
+                after = Some(*last);
+                found.extend(page);
+            }
+            assert_eq!(found, known, "pages of {most}");
+        }
     }
 }

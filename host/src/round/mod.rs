@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod conductor;
+pub mod cosigning;
 pub mod library;
 pub mod mirror;
 pub mod reading;

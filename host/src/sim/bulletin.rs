@@ -1,12 +1,14 @@
 //! The bulletin: the honest one over the real store, or one that lies.
 
+use super::ledger::Rule;
 use super::liar::Liar;
 use super::liars;
-use super::world::{BEGIN, Core, Msg, Node, Out, Upload};
+use super::world::{BEGIN, Core, Msg, Node, Out, Upload, witnesses};
 use crate::round::conductor::{Conductor, Step, Windows};
+use crate::round::cosigning::Cosigning;
 use crate::store::disk::Disk;
 use crate::store::disk::memory::{Crash, Failure, MemoryDisk};
-use crate::store::{Change, Options, Sequencer, Store, Submission, What};
+use crate::store::{Change, Options, Sequencer, StartError, Store, StoreError, Submission, What};
 use panetiere::bulletin::Envelope;
 use panetiere::ids::ClientId;
 use panetiere::wire::{DecodeWith as _, Encode as _};
@@ -15,8 +17,7 @@ use panetiere_api::round::{NoBlobs, Phase, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tlog::merkle::leaf_hash;
-use tlog::note::{Note, Signature};
-use tlog::witness::Request;
+use tlog::note::Signature;
 
 pub(super) const WINDOWS: Windows = Windows { collect_ms: 1200, check_ms: 1500, answer_ms: 1200 };
 
@@ -32,7 +33,8 @@ impl Bulletin {
         if core.plan.lies.is_some() {
             return Self::Liar(Box::new(Liar::new(core)));
         }
-        let mut honest = Honest { disk: MemoryDisk::new(), up: None, starting: false };
+        let mut honest =
+            Honest { disk: MemoryDisk::new(), up: None, starting: false, backup: None, behind: 0 };
         honest.start(core);
         Self::Honest(Box::new(honest))
     }
@@ -110,7 +112,7 @@ impl Bulletin {
 pub(super) fn beginning(core: &Core) -> Vec<Vec<u8>> {
     let mut plan = core.scene.plan();
     plan.rounds = core.plan.rounds;
-    plan.witnesses = core.witnesses();
+    plan.witnesses = witnesses(&core.scene, &core.plan);
     let admissions = core.scene.net.ids().map(|client| core.scene.admission(client));
     [core.scene.epoch_leaf(plan)].into_iter().chain(admissions).map(|leaf| leaf.to_bytes()).collect()
 }
@@ -119,6 +121,10 @@ pub(super) struct Honest {
     disk: MemoryDisk,
     up: Option<Box<Up>>,
     starting: bool,
+    /// A backup, and how many leaves are in it.
+    backup: Option<(MemoryDisk, u64)>,
+    /// Seconds by which its clock is behind.
+    behind: u64,
 }
 
 struct Up {
@@ -128,10 +134,8 @@ struct Up {
     conductor: Conductor,
     entries: Vec<Vec<u8>>,
     pending: Vec<Submission>,
-    /// Sizes that the witnesses are at, as far as is known.
-    known: BTreeMap<u16, u64>,
     lines: BTreeMap<u64, Vec<Signature>>,
-    cosigned: Option<Arc<Note>>,
+    cosigning: Cosigning,
 }
 
 fn place(session: &str, client: ClientId, server: u16) -> Vec<u8> {
@@ -139,6 +143,10 @@ fn place(session: &str, client: ClientId, server: u16) -> Vec<u8> {
 }
 
 impl Honest {
+    const fn clock(&self, core: &Core) -> u64 {
+        BEGIN + core.now / 1000 - self.behind
+    }
+
     fn start(&mut self, core: &mut Core) {
         self.starting = false;
         if self.up.is_some() {
@@ -146,9 +154,19 @@ impl Honest {
         }
         let origin = core.scene.anchor().origin;
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let opened = Store::open(disk, Options::new(origin, core.scene.log_key()), BEGIN + core.now / 1000);
+        let opened = Store::open(disk, Options::new(origin, core.scene.log_key()), self.clock(core));
         let (store, sequencer, _) = match opened {
             Ok(opened) => opened,
+            Err(error @ StartError::ClockBehind { .. }) => {
+                core.say("bulletin", &format!("does not start: {error}"));
+                core.ledger.count("clocks refused");
+                if self.behind <= 60 {
+                    core.ledger.broken(Rule::Liveness, error.to_string());
+                }
+                // Whoever reads that sets the clock.
+                self.behind = 0;
+                return;
+            }
             Err(error) => {
                 core.say("bulletin", &format!("does not start: {error}"));
                 self.crash(core);
@@ -156,14 +174,16 @@ impl Honest {
             }
         };
         core.say("bulletin", &format!("starts at {}", sequencer.head().size));
-        let mut record = core.scene.record();
+        let mut record = core.record();
         let entries: Vec<_> = (0..sequencer.head().size).map(|index| store.leaf(index).unwrap()).collect();
         for entry in &entries {
             record.apply(entry, &NoBlobs).unwrap().expect("it was proposed before it was appended");
         }
         let conductor = Conductor::new(WINDOWS);
-        let (pending, known, lines, cosigned) = (Vec::new(), BTreeMap::new(), BTreeMap::new(), None);
-        let up = Up { store, sequencer, record, conductor, entries, pending, known, lines, cosigned };
+        let (pending, lines) = (Vec::new(), BTreeMap::new());
+        let cosigning =
+            Cosigning::resume(&store, core.quorum().clone()).expect("a disk that opens can be read");
+        let up = Up { store, sequencer, record, conductor, entries, pending, lines, cosigning };
         self.up = Some(Box::new(up));
     }
 
@@ -175,15 +195,49 @@ impl Honest {
     }
 
     fn fail(&mut self, core: &mut Core) {
-        if core.dice.chance(400) {
-            core.say("bulletin", "crashes");
-            self.crash(core);
-            return;
+        match core.dice.below(10) {
+            0..3 => {
+                core.say("bulletin", "crashes");
+                self.crash(core);
+                return;
+            }
+            3..6 => {}
+            6 => {
+                self.behind = core.dice.below(200);
+                core.say("bulletin", &format!("has a clock {} s behind", self.behind));
+                return;
+            }
+            7 | 8 if self.backup.is_none() => {
+                let size = self.up.as_ref().map(|up| up.sequencer.head().size);
+                self.backup = size.map(|size| (self.disk.snapshot(), size));
+                return;
+            }
+            _ => return self.restore(core),
         }
         let effect = self.disk.effects() + core.dice.below(30);
         let failure = core.dice.pick(&[Failure::Crash, Failure::Done, Failure::NotDone, Failure::NoSpace]);
         core.say("bulletin", &format!("will fail: {failure:?}"));
         self.disk.fail(effect, failure);
+    }
+
+    /// A backup is put in the place of what there is. The start asks the witnesses; if one has seen more, it is refused, and
+    /// then the newer disk is found again.
+    fn restore(&mut self, core: &mut Core) {
+        let Some((backup, stored)) = self.backup.take() else { return };
+        core.say("bulletin", &format!("is restored from a backup of size {stored}"));
+        self.crash(core);
+        let witnessed = core.ledger.witnessed();
+        let ahead = witnessed.iter().any(|(_, size)| *size > stored);
+        let options = Options { witnessed, ..Options::new(core.scene.anchor().origin, core.scene.log_key()) };
+        let disk: Arc<dyn Disk> = Arc::new(backup.crashed(Crash::KeepAll));
+        match Store::open(disk, options, BEGIN + core.now / 1000).map(drop) {
+            Err(StartError::WitnessAhead { .. }) if ahead => core.ledger.count("backups refused"),
+            Ok(()) if !ahead => {}
+            found => {
+                let text = format!("a backup of {stored} leaves, a witness ahead: {ahead}: {found:?}");
+                core.ledger.broken(Rule::OneHistory, text);
+            }
+        }
     }
 
     fn receive(&mut self, core: &mut Core, from: Node, msg: Msg) -> Out {
@@ -198,7 +252,7 @@ impl Honest {
                     from: u64::try_from(read).unwrap(),
                     entries: Arc::new(up.entries[read..].to_vec()),
                     note: Arc::new(note),
-                    cosigned: up.cosigned.clone(),
+                    cosigned: up.cosigning.cosigned(),
                 };
                 vec![(from, view)]
             }
@@ -215,14 +269,15 @@ impl Honest {
                 up.envelope(server, round, client).map_or_else(Vec::new, |msg| vec![(from, msg)])
             }
             Msg::Cosigned { size, line } => {
-                let Node::Server(server) = from else { return Vec::new() };
-                up.known.insert(server, size);
                 up.lines.entry(size).or_default().push(line);
                 Vec::new()
             }
             Msg::CosignConflict { size } => {
                 let Node::Server(server) = from else { return Vec::new() };
-                up.known.insert(server, size);
+                let (head, cosigner) = (up.sequencer.head(), core.cosigner(server));
+                if let Err(ahead) = up.cosigning.witness_at(cosigner, size, head) {
+                    core.ledger.broken(Rule::OneHistory, ahead.to_string());
+                }
                 Vec::new()
             }
             _ => Vec::new(),
@@ -230,9 +285,10 @@ impl Honest {
     }
 
     fn timer(&mut self, core: &mut Core) -> Out {
+        let now = self.clock(core);
         let Some(up) = &mut self.up else { return Vec::new() };
-        match up.tick(core).and_then(|()| up.keep_lines(core)) {
-            Ok(()) => up.ask(core),
+        match up.tick(core, now).and_then(|()| up.keep_lines()).and_then(|()| up.ask(core)) {
+            Ok(out) => out,
             Err(error) => {
                 core.say("bulletin", &format!("stops: {error}"));
                 self.crash(core);
@@ -259,7 +315,7 @@ fn post(upload: &Upload) -> Submission {
 }
 
 impl Up {
-    fn tick(&mut self, core: &mut Core) -> Result<(), crate::store::StoreError> {
+    fn tick(&mut self, core: &mut Core, now: u64) -> Result<(), StoreError> {
         if self.record.epoch().is_none_or(|epoch| epoch.members().count() < core.scene.net.clients.len()) {
             let leaf = |leaf| Submission { leaf: Some(leaf), ..Submission::default() };
             self.pending.splice(0..0, beginning(core).into_iter().map(leaf));
@@ -283,55 +339,33 @@ impl Up {
         if batch.is_empty() {
             return Ok(());
         }
-        for outcome in self.sequencer.tick(BEGIN + core.now / 1000, &batch)? {
+        for outcome in self.sequencer.tick(now, &batch)? {
             outcome.expect("nothing is refused");
         }
         self.entries.extend(batch.into_iter().filter_map(|submission| submission.leaf));
         Ok(())
     }
 
-    fn keep_lines(&mut self, core: &Core) -> Result<(), crate::store::StoreError> {
+    fn keep_lines(&mut self) -> Result<(), StoreError> {
         for (size, lines) in std::mem::take(&mut self.lines) {
-            let Some(mut known) = self.store.checkpoint_of(size)? else { continue };
-            let mut new = Vec::new();
-            for line in lines {
-                if !known.signatures().iter().any(|old| old.name() == line.name()) {
-                    known.add(line.clone()).unwrap();
-                    new.push(line);
-                }
-            }
-            if new.is_empty() {
-                continue;
-            }
-            let note = self.sequencer.add_cosignatures(size, &new)?;
-            let newer = |old: &Arc<Note>| core.log().open(old).unwrap().head().size < size;
-            if core.quorum().open(&note).is_ok() && self.cosigned.as_ref().is_none_or(newer) {
-                self.cosigned = Some(Arc::new(note));
+            let new = self.cosigning.lacking(&self.store, size, lines)?;
+            if !new.is_empty() {
+                let note = self.sequencer.add_cosignatures(size, &new)?;
+                self.cosigning.stored(&note);
             }
         }
         Ok(())
     }
 
     /// Asks the witnesses that are not there yet to cosign the last checkpoint.
-    fn ask(&self, core: &mut Core) -> Out {
-        let (head, note) = (self.sequencer.head(), self.sequencer.checkpoint());
-        if head.size == 0 {
-            return Vec::new();
-        }
-        core.ledger.signed(head, &hashes(&self.entries));
-        let mut out = Vec::new();
-        for server in 0..core.plan.servers {
-            let known = self.known.get(&server).copied().unwrap_or(0);
-            let name = core.scene.cosigner(server).verifier().name().clone();
-            let has = note.signatures().iter().any(|line| *line.name() == name);
-            if known > head.size || has {
-                continue;
-            }
-            let proof = self.store.consistency(known, head.size).unwrap_or_default();
-            let request = Request::new(known, proof, note.clone()).unwrap();
-            out.push((Node::Server(server), Msg::AskCosign(Arc::new(request))));
-        }
-        out
+    fn ask(&self, core: &mut Core) -> Result<Out, StoreError> {
+        core.ledger.signed(self.sequencer.head(), &hashes(&self.entries));
+        let asked = self.cosigning.requests(&self.store)?.into_iter().map(|(witness, request)| {
+            let of = |server: &u16| *core.cosigner(*server) == witness;
+            let server = (0..core.plan.servers).find(of).expect("the witnesses are the servers");
+            (Node::Server(server), Msg::AskCosign(Arc::new(request)))
+        });
+        Ok(asked.collect())
     }
 
     fn envelope(&self, server: u16, round: RoundId, client: ClientId) -> Option<Msg> {

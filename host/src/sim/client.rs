@@ -3,7 +3,7 @@
 use super::bulletin::WINDOWS;
 use super::ledger::Posted;
 use super::plan::ClientLie;
-use super::world::{Core, Msg, Node, Out, Upload};
+use super::world::{Core, Msg, Node, Out, Upload, head};
 use crate::round::conductor::Millis;
 use panetiere::bulletin::{Answer, ClientBulletinEntry, Envelope, SignedPost, StatementContext, env_root};
 use panetiere::channel;
@@ -66,7 +66,7 @@ impl Client {
         let key = Arc::new(SigningKey::from_scalar(&key.expose_scalar()).unwrap());
         let lie = core.plan.client_lies.get(&party).copied();
         let slots = if core.plan.lies.is_some() && party.is_multiple_of(2) { SLOTS } else { 1 };
-        let slots = (0..slots).map(|_| Some(Follower::new(core.scene.record()))).collect();
+        let slots = (0..slots).map(|_| Some(Follower::new(core.record()))).collect();
         Self { party, key, lie, slots, parts: BTreeMap::new() }
     }
 
@@ -126,7 +126,8 @@ impl Client {
             let Post::Whole(entry) = outgoing.post else { unreachable!("a direct round") };
             part.uploads.push(self.upload(core, session, entry, outgoing.envelopes, payload, false));
         } else if self.lie != Some(ClientLie::Silent) {
-            let variants = if self.lie == Some(ClientLie::TwoPosts) { 2 } else { 1 };
+            let two = matches!(self.lie, Some(ClientLie::TwoPosts | ClientLie::Second));
+            let variants = if two { 2 } else { 1 };
             for variant in 0..variants {
                 let (mut rng, payload, vector) = encode(core, variant);
                 let keys = core.scene.net.epoch.envelope_keys();
@@ -147,19 +148,19 @@ impl Client {
                         made.post.head.signed = SignedPost::sign(statement, &self.key);
                         jams = true;
                     }
-                    Some(ClientLie::BadEnvelope { server, .. }) => {
+                    Some(lie @ (ClientLie::BadEnvelope { .. } | ClientLie::Late)) => {
                         let statement = made.post.head.signed.claim().clone();
-                        let context = EnvelopeContext {
-                            deployment: *params.deployment(),
-                            epoch: *params.epoch(),
-                            session: id,
-                            client,
-                            server: ServerId(server),
-                            crs: *params.crs_digest(),
-                            root: statement.roots[0],
-                        };
                         let sealed = made.envelopes.iter().zip(&keys).map(|(envelope, (to, key))| {
-                            let bytes = if to.0 == server {
+                            let context = EnvelopeContext {
+                                deployment: *params.deployment(),
+                                epoch: *params.epoch(),
+                                session: id,
+                                client,
+                                server: *to,
+                                crs: *params.crs_digest(),
+                                root: statement.roots[0],
+                            };
+                            let bytes = if lie.spoils(to.0) {
                                 let garbage = vec![0xFF; opened[0].to_bytes(params.cs()).len()];
                                 pke::seal(&mut rng, key, &context, &garbage)
                             } else {
@@ -210,8 +211,16 @@ impl Client {
         else {
             return;
         };
-        if *session.phase() == Phase::Collecting && !session.posts().contains_key(&client) {
-            let mut uploads = part.uploads.clone();
+        let posted = session.posts().contains_key(&client);
+        let mut uploads = match (session.phase(), self.lie) {
+            (Phase::Checking, Some(ClientLie::Late)) if !posted => part.uploads.clone(),
+            (Phase::Collecting, Some(ClientLie::Late)) => Vec::new(),
+            (Phase::Collecting, Some(ClientLie::Second)) => part.uploads[usize::from(posted)..].to_vec(),
+            (Phase::Collecting, _) if !posted => part.uploads.clone(),
+            _ => Vec::new(),
+        };
+        if !uploads.is_empty() {
+            uploads.truncate(if self.lie == Some(ClientLie::Second) { 1 } else { uploads.len() });
             core.dice.shuffle(&mut uploads);
             out.extend(uploads.into_iter().map(|upload| (Node::Bulletin, Msg::Post(upload))));
         }
@@ -275,6 +284,9 @@ pub(super) fn advance(
     let skip = usize::try_from(size.saturating_sub(from)).unwrap();
     if size < from || skip > entries.len() {
         return false;
+    }
+    if skip == entries.len() && head(note) == follower.head() {
+        return true;
     }
     match follower.advance(note, &entries[skip..], &NoBlobs) {
         Ok(applied) => {

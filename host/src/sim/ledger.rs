@@ -130,6 +130,11 @@ impl Ledger {
         self.heads.insert(key, leaves.to_vec());
     }
 
+    /// Sizes that the honest witnesses have cosigned, by name.
+    pub(super) fn witnessed(&self) -> Vec<(String, u64)> {
+        self.witnesses.iter().map(|(server, (size, _))| (server.to_string(), *size)).collect()
+    }
+
     /// An honest server has cosigned.
     pub(super) fn cosigned(&mut self, server: u16, head: TreeHead) {
         self.count("cosignatures");

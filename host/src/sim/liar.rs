@@ -2,7 +2,7 @@
 
 use super::bulletin::{WINDOWS, beginning};
 use super::plan::{Fork, Lies, Twist};
-use super::world::{Core, Msg, Node, Out};
+use super::world::{Core, Msg, Node, Out, head};
 use crate::round::conductor::{Conductor, Step};
 use panetiere::bulletin::{CanonicalSet, Envelope};
 use panetiere::ids::ClientId;
@@ -35,7 +35,7 @@ impl History {
         Self {
             log: MemoryLog::default(),
             hashes: Vec::new(),
-            record: core.scene.record(),
+            record: core.record(),
             conductor: Conductor::new(WINDOWS),
             queue: Vec::new(),
             notes: BTreeMap::new(),
@@ -148,7 +148,7 @@ impl Liar {
                     let old: Vec<&Note> = history.notes.values().collect();
                     note = old[core.dice.index(old.len())].clone();
                 }
-                let upto = usize::try_from(core.log().open(&note).unwrap().head().size).unwrap();
+                let upto = usize::try_from(head(&note).size).unwrap();
                 let read = usize::try_from(size).unwrap().min(upto);
                 let view = Msg::View {
                     slot,
@@ -232,8 +232,7 @@ impl Liar {
     }
 
     fn cosigned(&mut self, core: &Core, server: u16, size: u64, line: &Signature) {
-        let ring =
-            KeyRing::new(Algorithm::CosignatureV1, vec![core.scene.cosigner(server).verifier().clone()]);
+        let ring = KeyRing::new(Algorithm::CosignatureV1, vec![core.cosigner(server).clone()]);
         let ring = ring.unwrap();
         for history in &mut self.histories {
             let Some(note) = history.notes.get_mut(&size) else { continue };
@@ -245,7 +244,7 @@ impl Liar {
             if with.verify(&ring).is_ok_and(|found| !found.is_empty()) {
                 *note = with;
                 history.known.insert(server, size);
-                let newer = |old: &Arc<Note>| core.log().open(old).unwrap().head().size < size;
+                let newer = |old: &Arc<Note>| head(old).size < size;
                 if core.quorum().open(note).is_ok() && history.cosigned.as_ref().is_none_or(newer) {
                     history.cosigned = Some(Arc::new(note.clone()));
                 }
@@ -269,7 +268,7 @@ impl Liar {
                     continue;
                 }
                 let history = &self.histories[place];
-                let name = core.scene.cosigner(server).verifier().name().clone();
+                let name = core.cosigner(server).name().clone();
                 if note.signatures().iter().any(|line| *line.name() == name) {
                     continue;
                 }

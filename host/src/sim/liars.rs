@@ -1,6 +1,5 @@
 //! Servers that lie: they cosign anything, complain about anybody and sum any set, each as often as it likes.
 
-use super::plan::ClientLie;
 use super::server::identity;
 use super::world::{BEGIN, Core, Msg, Node, Out};
 use panetiere::bulletin::{CanonicalSet, Envelope, VerifiedPost};
@@ -19,7 +18,7 @@ pub(super) fn receive(core: &mut Core, id: u16, msg: Msg) -> Out {
     let Msg::AskCosign(request) = msg else { return Vec::new() };
     // As if it had never cosigned anything.
     let fresh = Request::new(0, Vec::new(), request.note().clone()).unwrap();
-    let Ok(accepted) = check(&core.log(), None, &fresh) else { return Vec::new() };
+    let Ok(accepted) = check(core.log(), None, &fresh) else { return Vec::new() };
     let size = accepted.head().size;
     let line = accepted.cosign(&core.scene.cosigner(id), BEGIN + core.now / 1000).unwrap();
     vec![(Node::Bulletin, Msg::Cosigned { size, line })]
@@ -71,7 +70,7 @@ fn sum(core: &mut Core, session: &Session, liar: u16) -> Option<Msg> {
     for (_, post) in session.posts().values() {
         let key = (*session.id(), post.statement().digest());
         let party = core.ledger.posted[&key].party;
-        let bad = matches!(core.plan.client_lies.get(&party), Some(ClientLie::BadEnvelope { server, .. }) if *server == liar);
+        let bad = core.plan.client_lies.get(&party).is_some_and(|lie| lie.spoils(liar));
         let (post, upload) = &core.uploads[&key];
         if !bad {
             inbox.push((post.clone(), upload.envelopes[usize::from(liar)].clone()));

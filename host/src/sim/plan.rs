@@ -47,10 +47,25 @@ pub(super) enum ClientLie {
     BadEnvelope { server: u16, answers: bool },
     /// The ciphertext is under another key than the shared one.
     Garbage,
+    /// A post after posts have ended, with garbage in the envelope to every server; complaints are answered.
+    Late,
+    /// Another post once the first one is in the log.
+    Second,
     /// No post at all.
     Silent,
     /// Two different posts for one session.
     TwoPosts,
+}
+
+impl ClientLie {
+    /// Whether the envelope to this server holds garbage.
+    pub(super) const fn spoils(self, server: u16) -> bool {
+        match self {
+            Self::BadEnvelope { server: to, .. } => to == server,
+            Self::Late => true,
+            _ => false,
+        }
+    }
 }
 
 /// Where a lying bulletin forks its log.
@@ -118,6 +133,10 @@ pub(super) struct Without {
     pub(super) cap: bool,
     /// More servers lie than the deployment was made for.
     pub(super) bound: bool,
+    /// The last post of a client counts.
+    pub(super) first_post: bool,
+    /// Posts count until the close.
+    pub(super) posts_end: bool,
 }
 
 /// A world.
@@ -178,7 +197,9 @@ impl Plan {
         for client in 0..clients {
             if dice.chance(200) {
                 let server = dice.pick(&ids);
-                let lie = match dice.below(8) {
+                let lie = match dice.below(10) {
+                    8 => ClientLie::Late,
+                    9 => ClientLie::Second,
                     0..4 => ClientLie::BadEnvelope { server, answers: dice.chance(500) },
                     4 => ClientLie::Garbage,
                     5 => ClientLie::Silent,
@@ -267,8 +288,9 @@ impl Plan {
         lies.undisturbed();
         (plan.loss, plan.ends) = (0, 13_000);
         if without.bound {
-            // Servers have to start again between two histories.
-            (plan.faults, plan.heals) = (25, 12_000);
+            // A server starts again once it has summed, and finds the other history. Whoever starts again more often than
+            // that has no key to cosign with, and then neither history gets its quorum.
+            (plan.faults, plan.heals) = (0, 9_000);
         }
         plan.lies = Some(lies);
         plan.without = without;
@@ -284,6 +306,19 @@ impl Plan {
         plan.client_lies.clear();
         (plan.faults, plan.loss) = (0, 0);
         plan.lies = dice.chance(500).then(|| plan.draw_lies(&mut dice));
+        plan.without = without;
+        plan
+    }
+
+    /// A world in which one client posts what it should not: another post, or one too late. Everybody else is honest and
+    /// nothing fails, so that the round has to have a result.
+    pub(super) fn posting(seed: u64, lie: ClientLie, without: Without) -> Self {
+        let mut dice = Dice::new(seed ^ 0xb057);
+        let shape = dice.pick(&[(3, 2, 1), (4, 3, 1), (5, 3, 1)]);
+        let mut plan = Self::shaped(seed, shape, &mut dice);
+        plan.liars.clear();
+        plan.client_lies = BTreeMap::from([(u32::try_from(dice.below(plan.clients.into())).unwrap(), lie)]);
+        (plan.faults, plan.loss) = (0, 0);
         plan.without = without;
         plan
     }

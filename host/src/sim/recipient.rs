@@ -21,7 +21,7 @@ pub(super) struct Recipient {
 impl Recipient {
     pub(super) fn new(core: &Core) -> Self {
         let slots = if core.plan.lies.is_some() { SLOTS } else { 1 };
-        let slots = (0..slots).map(|_| Follower::new(core.scene.record())).collect();
+        let slots = (0..slots).map(|_| Follower::new(core.record())).collect();
         Self { slots, tried: BTreeMap::new(), results: BTreeMap::new() }
     }
 

@@ -1,7 +1,7 @@
 //! An honest key server: the real one, over a disk that fails.
 
 use super::ledger::Rule;
-use super::world::{BEGIN, Core, Msg, Node, Out};
+use super::world::{BEGIN, Core, Msg, Node, Out, head};
 use crate::role::Order;
 use crate::role::server::{NotReleased, Policy, Server, ServerError};
 use crate::round::conductor::Millis;
@@ -9,7 +9,7 @@ use crate::state::{ReleaseGuard, State, WitnessError, WitnessState};
 use crate::store::disk::memory::{Crash, Failure, MemoryDisk};
 use panetiere::bulletin::{Checked, ServerBulletinEntry};
 use panetiere::fault::{Attribution, Fault as _};
-use panetiere::ids::ServerId;
+use panetiere::ids::{ClientId, ServerId};
 use panetiere::pke::PrivateKey;
 use panetiere::protocol::{AnswerLog, AnswerLogError, AnswerSlot, ServerIdentity};
 use panetiere::sig::SigningKey;
@@ -41,6 +41,10 @@ pub(super) struct ServerNode {
     /// Whether there is something new since the release was last asked for.
     news: bool,
     cosigned: Option<Note>,
+    /// It has just published a sum. Where the guard is tried, it is made to start again then.
+    summed: bool,
+    /// Seconds by which its wall clock is behind.
+    behind: u64,
 }
 
 /// The keys of a server of the scene, with another memory of answers.
@@ -70,6 +74,8 @@ impl ServerNode {
             ticks: 0,
             news: true,
             cosigned: None,
+            summed: false,
+            behind: 0,
         };
         let state = State::open(&node.disk).unwrap();
         WitnessState::new(state).enrol(core.scene.cosigner(id).verifier()).unwrap();
@@ -85,7 +91,7 @@ impl ServerNode {
         let state = State::open(&self.disk).map_err(|error| error.to_string())?;
         let guard = Arc::new(ReleaseGuard::new(Arc::clone(&state)));
         let policy = Policy { min_clients: 2, min_platforms: 1, unattested: true };
-        let server = Server::new(ServerId(self.id), policy, core.scene.record(), Arc::clone(&guard));
+        let server = Server::new(ServerId(self.id), policy, core.record(), Arc::clone(&guard));
         let mut server = server.map_err(|error| error.to_string())?;
         if self.has_key {
             let answers = if core.plan.without.guard {
@@ -135,7 +141,7 @@ impl ServerNode {
     pub(super) fn fail(&mut self, core: &mut Core) {
         let name = self.name();
         // Beyond the bound, only what is on the disk can be held to.
-        let kinds = if core.plan.without.bound { 7 } else { 12 };
+        let kinds = if core.plan.without.bound { 7 } else { 13 };
         match core.dice.below(kinds) {
             0..3 => {
                 core.say(&name, "crashes");
@@ -164,6 +170,11 @@ impl ServerNode {
                 (self.may_cosign, self.has_key) = (false, false);
                 core.ledger.amnesic.insert(self.id);
             }
+            11 => {
+                // As a clock that is set does. What a server waits for it measures by another clock, which only runs.
+                self.behind = core.dice.below(200);
+                core.say(&name, &format!("has a clock {} s behind", self.behind));
+            }
             _ => self.ahead += core.dice.below(3000),
         }
     }
@@ -174,6 +185,10 @@ impl ServerNode {
 
     pub(super) fn timer(&mut self, core: &mut Core) -> Out {
         self.ticks += 1;
+        if std::mem::take(&mut self.summed) && core.plan.without.bound {
+            core.say(&self.name(), "crashes, having summed");
+            self.crash(core);
+        }
         let now = self.clock(core);
         let Some(process) = &mut self.process else { return Vec::new() };
         let mut out = vec![(Node::Bulletin, Msg::Read { slot: 0, size: process.server.head().size })];
@@ -217,8 +232,9 @@ impl ServerNode {
             match &*leaf {
                 Leaf::ServerSum(sum) => {
                     let claim = sum.claim();
-                    let head = core.log().open(under.unwrap()).unwrap().head();
+                    let head = head(under.unwrap());
                     let at = session.closed().unwrap().at;
+                    self.summed = true;
                     core.ledger.sum(self.id, claim.session, (claim.set, claim.posts), at, head);
                     let entry =
                         ServerBulletinEntry::from_bytes_with(session.params(), body.as_ref().unwrap());
@@ -292,13 +308,16 @@ impl ServerNode {
             let now = self.clock(core);
             let Some(process) = &mut self.process else { return out };
             let size = process.server.head().size;
-            let Ok(checkpoint) = core.log().open(note) else { continue };
-            let to = checkpoint.head().size;
+            let to = head(note).size;
             if size < from || to > from + u64::try_from(entries.len()).unwrap() {
                 continue;
             }
             let at = |size: u64| usize::try_from(size - from).unwrap();
             let next = if to > size { &entries[at(size)..at(to)] } else { &[] };
+            if next.is_empty() && head(note) == process.server.head() {
+                // Nothing that it has not read; its clock runs by itself.
+                continue;
+            }
             match process.server.advance(now, note, next, &NoBlobs) {
                 Ok(orders) => {
                     if !next.is_empty() {
@@ -332,7 +351,7 @@ impl ServerNode {
         self.news = false;
         self.cosigned = Some(cosigned.clone());
         if self.may_cosign {
-            match process.witness.observe(&core.log(), cosigned, core.scene.cosigner(self.id).verifier()) {
+            match process.witness.observe(core.log(), cosigned, core.cosigner(self.id)) {
                 Ok(()) | Err(WitnessError::State(_)) => {}
                 Err(error) => {
                     core.ledger.broken(Rule::OneHistory, format!("witness {} finds: {error}", self.id));
@@ -366,8 +385,13 @@ impl ServerNode {
         if !self.may_cosign {
             return Vec::new();
         }
-        let (log, cosigner) = (core.log(), core.scene.cosigner(self.id));
-        match process.witness.add_checkpoint(&log, request, &cosigner, BEGIN + self.clock(core) / 1000) {
+        let (log, cosigner) = (core.log().clone(), core.scene.cosigner(self.id));
+        match process.witness.add_checkpoint(
+            &log,
+            request,
+            &cosigner,
+            BEGIN + self.clock(core) / 1000 - self.behind,
+        ) {
             Ok(line) => {
                 let head = log.open(request.note()).unwrap().head();
                 core.ledger.cosigned(self.id, head);
@@ -391,18 +415,15 @@ impl ServerNode {
         }
     }
 
-    /// Whether this server could sum a closed round: it runs, has its key and has every opening of the set.
-    pub(super) fn can_sum(&self, round: &Session) -> bool {
-        let Some(process) = &self.process else { return false };
-        let missing = process.server.wanted();
-        let closed = round.closed();
-        let has = |client| {
-            let fetch = Order::Fetch { round: round.round(), client };
-            let complains =
-                round.checked().get(&ServerId(self.id)).is_some_and(|c| c.complaints().contains_key(&client));
-            !missing.contains(&fetch) && !complains
+    /// Whether this server has to be able to sum a closed round: it runs, has its key, and every envelope of the set is
+    /// good, or was complained about in time: then the client, being in the set, has answered.
+    pub(super) fn can_sum(&self, round: &Session, spoilt: impl Fn(ClientId) -> bool) -> bool {
+        let complaints = round.checked().get(&ServerId(self.id)).map(Checked::complaints);
+        let opened = |client: &ClientId| {
+            !spoilt(*client) || complaints.is_some_and(|complaints| complaints.contains_key(client))
         };
-        self.has_key && closed.is_some_and(|closed| closed.set.clients().iter().all(|client| has(*client)))
+        let set = round.closed().map(|closed| closed.set.clients());
+        self.process.is_some() && self.has_key && set.is_some_and(|set| set.iter().all(opened))
     }
 }
 

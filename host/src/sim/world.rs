@@ -4,7 +4,7 @@ use super::bulletin::Bulletin;
 use super::client::Client;
 use super::ledger::{Ledger, Posted, Rule};
 use super::liars;
-use super::plan::{Dice, Plan};
+use super::plan::{Dice, Plan, Without};
 use super::recipient::Recipient;
 use super::server::ServerNode;
 use crate::round::conductor::Millis;
@@ -14,14 +14,15 @@ use panetiere::bulletin::{Envelope, ServerBulletinEntry, SignedSumClaim, Verifie
 use panetiere::fault::Attribution;
 use panetiere::ids::{ClientId, ServerId, SessionId, StatementDigest};
 use panetiere::wire::DecodeWith as _;
-use panetiere_api::leaf::RoundId;
-use panetiere_api::round::{Phase, Record, Session};
+use panetiere_api::leaf::{RoundId, Witnesses};
+use panetiere_api::round::{Missing, Phase, Record, Session};
 use panetiere_api::testing::Scene;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
-use tlog::checkpoint::Log;
+use tlog::checkpoint::{Checkpoint, Log, TreeHead};
+use tlog::key::VerifierKey;
 use tlog::note::{Note, Signature};
 use tlog::quorum::Quorum;
 use tlog::witness::Request;
@@ -31,6 +32,17 @@ const TRACE: usize = 160;
 
 /// Seconds since the epoch at which virtual time begins.
 pub(super) const BEGIN: u64 = 1_800_000_000;
+
+/// The witnesses of the epoch: every server; where the quorum is left out, one liar alone.
+pub(super) fn witnesses(scene: &Scene, plan: &Plan) -> Witnesses {
+    let mut witnesses = scene.plan().witnesses;
+    if plan.without.quorum {
+        let liar = *plan.liars.first().unwrap();
+        witnesses.keys = vec![scene.cosigner(liar).verifier().clone()];
+        witnesses.faulty = 0;
+    }
+    witnesses
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
@@ -124,6 +136,15 @@ pub(super) struct Core {
     pub(super) uploads: BTreeMap<(SessionId, StatementDigest), (VerifiedPost, Arc<Upload>)>,
     pub(super) sums: BTreeMap<(SessionId, ServerId), Vec<Arc<Vec<u8>>>>,
     trace: VecDeque<String>,
+    log: Log,
+    quorum: Quorum,
+    /// The cosigners of all servers.
+    cosigners: Vec<VerifierKey>,
+}
+
+/// Size and root in a checkpoint, whoever has signed it.
+pub(super) fn head(note: &Note) -> TreeHead {
+    note.text().parse::<Checkpoint>().unwrap().head()
 }
 
 impl Core {
@@ -134,24 +155,22 @@ impl Core {
         self.trace.push_back(format!("{:>6} {who}: {what}", self.now));
     }
 
-    pub(super) fn log(&self) -> Log {
-        let anchor = self.scene.anchor();
-        Log::new(anchor.origin, vec![anchor.log_key]).unwrap()
+    /// An empty record, with the rules that this world has.
+    pub(super) fn record(&self) -> Record {
+        let Without { first_post, posts_end, .. } = self.plan.without;
+        self.scene.record().without(Missing { first_post, posts_end })
     }
 
-    /// The witnesses of the epoch: every server; where the quorum is left out, one liar alone.
-    pub(super) fn witnesses(&self) -> panetiere_api::leaf::Witnesses {
-        let mut witnesses = self.scene.plan().witnesses;
-        if self.plan.without.quorum {
-            let liar = *self.plan.liars.first().unwrap();
-            witnesses.keys = vec![self.scene.cosigner(liar).verifier().clone()];
-            witnesses.faulty = 0;
-        }
-        witnesses
+    pub(super) const fn log(&self) -> &Log {
+        &self.log
     }
 
-    pub(super) fn quorum(&self) -> Quorum {
-        self.witnesses().quorum(self.log()).unwrap()
+    pub(super) const fn quorum(&self) -> &Quorum {
+        &self.quorum
+    }
+
+    pub(super) fn cosigner(&self, server: u16) -> &VerifierKey {
+        &self.cosigners[usize::from(server)]
     }
 
     pub(super) fn payload(&self, session: &SessionId, party: u32, variant: u64) -> Vec<u8> {
@@ -244,7 +263,12 @@ impl World {
         for party in &scene.net.clients {
             ledger.parties.insert(party.signing_key.verifying_key().to_sec1(), party.id.0);
         }
+        let anchor = scene.anchor();
+        let log = Log::new(anchor.origin, vec![anchor.log_key]).unwrap();
         let mut core = Core {
+            quorum: witnesses(&scene, &plan).quorum(log.clone()).unwrap(),
+            log,
+            cosigners: (0..plan.servers).map(|server| scene.cosigner(server).verifier().clone()).collect(),
             dice: Dice::new(plan.seed),
             now: 0,
             ledger,
@@ -419,7 +443,8 @@ impl World {
         let Some(record) = self.bulletin.honest_record() else { return };
         let plan = &self.core.plan;
         let witnesses = self.servers.iter().filter(|server| server.may_cosign).count();
-        if plan.without != super::plan::Without::default() {
+        let Without { quorum, guard, cap, bound, first_post: _, posts_end: _ } = plan.without;
+        if quorum || guard || cap || bound {
             return;
         }
         if record.rounds().count() < usize::try_from(plan.rounds).unwrap() {
@@ -428,7 +453,13 @@ impl World {
             return;
         }
         for round in record.rounds() {
-            let able = self.servers.iter().filter(|server| server.can_sum(round)).count();
+            let lies = &plan.client_lies;
+            let parties = |client| self.core.party(record, client);
+            let spoilt = |server: u16, client| {
+                parties(client).and_then(|party| lies.get(&party)).is_some_and(|lie| lie.spoils(server))
+            };
+            let can_sum = |server: &&ServerNode| server.can_sum(round, |client| spoilt(server.id, client));
+            let able = self.servers.iter().filter(can_sum).count();
             let jammed = round.closed().is_some_and(|closed| {
                 closed.set.clients().iter().any(|client| {
                     let post = round.posts()[client].1.statement().digest();
@@ -450,8 +481,19 @@ impl World {
                 }
                 Phase::Closed(_) => {
                     let enough = able >= usize::from(plan.threshold) && witnesses >= plan.quorum();
-                    self.core.ledger.count("closed without result");
                     if !enough || jammed {
+                        // The only excuses that there are.
+                        let excuse = if jammed {
+                            "closed, jammed"
+                        } else if able < usize::from(plan.threshold) {
+                            "closed, too few can sum"
+                        } else {
+                            "closed, too few cosign"
+                        };
+                        let text =
+                            format!("round {}: {excuse}: {able} sum, {witnesses} cosign", round.round());
+                        self.core.ledger.count(excuse);
+                        self.core.trace.push_back(text);
                         continue;
                     }
                     format!(

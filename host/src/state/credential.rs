@@ -1,9 +1,9 @@
 //! The 32 bytes that wrap what is secret on disk, from a file that only its owner can read.
 
 use panetiere::fault::{Attribution, Fault};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -19,8 +19,10 @@ pub enum CredentialError {
         /// Its length.
         found: u64,
     },
-    /// Group or others have some right to it.
-    #[error("{path} has mode {mode:o}: only its owner may read it (chmod 600)")]
+    /// Others have some right to it, or its group may do more than read.
+    #[error(
+        "{path} has mode {mode:o}: only its owner may write it, and nobody but its owner and group read it (chmod 600)"
+    )]
     Mode {
         /// The file.
         path: PathBuf,
@@ -32,6 +34,16 @@ pub enum CredentialError {
     NoFile {
         /// The path.
         path: PathBuf,
+    },
+    /// It is somebody else's, who can change it.
+    #[error("{path} belongs to user {owner}, expected root or user {user}, who runs this")]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who runs this program.
+        user: u32,
     },
     /// It cannot be read.
     #[error("{path} cannot be read")]
@@ -50,6 +62,7 @@ impl Fault for CredentialError {
             Self::Length { .. } => "credential_length",
             Self::Mode { .. } => "credential_mode",
             Self::NoFile { .. } => "credential_no_file",
+            Self::Owner { .. } => "credential_owner",
             Self::Read { .. } => "credential_read",
         }
     }
@@ -79,8 +92,12 @@ impl Credential {
 
     /// Reads a credential file: exactly 32 bytes, as `head -c 32 /dev/urandom` writes them.
     ///
+    /// Its group may read it: systemd's `LoadCredential=` gives a file of root, of mode 0400 or, where an access list lets
+    /// the service's user in, 0440, because the mask of the list stands where the group's bits do.
+    ///
     /// # Errors
-    /// `Mode` if group or others may read, write or execute it; `NoFile`, `Length`, `Read`.
+    /// `Mode` if its group may write or execute it, or others anything; `Owner` unless it is root's or this process's
+    /// user's; `NoFile`, `Length`, `Read`.
     pub fn from_file(path: &Path) -> Result<Self, CredentialError> {
         let failed = |source| CredentialError::Read { path: path.to_owned(), source };
         let mut file = File::open(path).map_err(failed)?;
@@ -89,10 +106,8 @@ impl Credential {
         if !metadata.is_file() {
             return Err(CredentialError::NoFile { path: path.to_owned() });
         }
-        let mode = metadata.permissions().mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(CredentialError::Mode { path: path.to_owned(), mode });
-        }
+        let user = effective_user().map_err(failed)?;
+        judge(metadata.permissions().mode() & 0o7777, metadata.uid(), user, path)?;
         if metadata.len() != 32 {
             return Err(CredentialError::Length { path: path.to_owned(), found: metadata.len() });
         }
@@ -107,10 +122,29 @@ impl Credential {
     }
 }
 
+fn judge(mode: u32, owner: u32, user: u32, path: &Path) -> Result<(), CredentialError> {
+    if mode & 0o037 != 0 {
+        return Err(CredentialError::Mode { path: path.to_owned(), mode });
+    }
+    if owner != 0 && owner != user {
+        return Err(CredentialError::Owner { path: path.to_owned(), owner, user });
+    }
+    Ok(())
+}
+
+/// The user that this process runs as, by the kernel's word.
+fn effective_user() -> io::Result<u32> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // Real, effective, saved, of the file system.
+    let effective = ids.and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    effective.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/status has no user"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
 
     #[test]
     fn a_credential_is_32_bytes_that_only_its_owner_reads() {
@@ -124,7 +158,10 @@ mod tests {
         };
         assert_eq!(with(&[7; 32], 0o600), Ok([7; 32]));
         assert_eq!(with(&[7; 32], 0o400), Ok([7; 32]));
-        for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o601] {
+        // As systemd gives them.
+        assert_eq!(with(&[7; 32], 0o440), Ok([7; 32]));
+        assert_eq!(with(&[7; 32], 0o640), Ok([7; 32]));
+        for mode in [0o604, 0o620, 0o602, 0o610, 0o601, 0o444, 0o460, 0o450, 0o441] {
             assert_eq!(with(&[7; 32], mode), Err("credential_mode"), "{mode:o}");
         }
         for len in [0, 31, 33] {
@@ -132,5 +169,19 @@ mod tests {
         }
         assert_eq!(Credential::from_file(directory.path()).unwrap_err().code(), "credential_no_file");
         assert_eq!(Credential::from_file(&path.join("x")).unwrap_err().code(), "credential_read");
+    }
+
+    #[test]
+    fn a_credential_is_roots_or_ones_own() {
+        let judged =
+            |owner, user| judge(0o440, owner, user, Path::new("wrap.key")).map_err(|error| error.code());
+        assert_eq!(judged(0, 1000), Ok(()));
+        assert_eq!(judged(1000, 1000), Ok(()));
+        assert_eq!(judged(0, 0), Ok(()));
+        assert_eq!(judged(1001, 1000), Err("credential_owner"));
+        assert_eq!(judged(1000, 0), Err("credential_owner"));
+        // What the kernel says of this process is whose files are that it makes.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(effective_user().unwrap(), file.as_file().metadata().unwrap().uid());
     }
 }

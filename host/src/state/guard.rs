@@ -164,6 +164,23 @@ impl ReleaseGuard {
         to: TreeHead,
         published: &[Published],
     ) -> Result<usize, ImportError> {
+        self.import_and_forget(from, to, published, &[])
+    }
+
+    /// [`import`](Self::import), and forgets what was answered in sessions that no leaf from `to` on can speak of any more.
+    ///
+    /// That is safe because position and answers go together: a process that finds this position says nothing before it
+    /// has read a log that goes on from there, and in that one those sessions are over. The caller vouches that they are.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_and_forget(
+        &self,
+        from: Option<TreeHead>,
+        to: TreeHead,
+        published: &[Published],
+        forgotten: &[SessionId],
+    ) -> Result<usize, ImportError> {
         let mut memory = self.memory();
         let imported = self.state.update(|writer| {
             let expected = writer.get(MARKS, POSITION_MARK)?;
@@ -198,7 +215,10 @@ impl ReleaseGuard {
                     }
                 }
             }
-            if from == Some(to) && missing == 0 {
+            for session in forgotten {
+                writer.remove_all(ANSWERS, &session.to_bytes())?;
+            }
+            if from == Some(to) && missing == 0 && forgotten.is_empty() {
                 return Ok(Change::Nothing(0));
             }
             writer.put(MARKS, POSITION_MARK, &head_bytes(to))?;
@@ -209,6 +229,7 @@ impl ReleaseGuard {
         }
         let missing = imported?;
         memory.imported = Some(to.size);
+        memory.released.retain(|session, _| !forgotten.contains(session));
         Ok(missing)
     }
 

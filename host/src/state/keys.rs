@@ -25,6 +25,7 @@ use panetiere::wire::{DecodeErrorKind, Encode as _, Reader};
 use rand_core::CryptoRng;
 use redb::TableDefinition;
 use sha2::Sha256;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -75,7 +76,11 @@ impl fmt::Display for KeyState {
 /// What a start found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// Files that a crash had left of keys that are destroyed, or that never came to be: now erased.
+    /// Files that the database knows nothing of, now moved aside as `EPOCH.key.N.aside`: a crash left them of keys that
+    /// never came to be, and then they open nothing; or the database is a restored backup, and the keys that they belong
+    /// to are in a newer one. Erased with the key of their epoch.
+    pub aside: Vec<EpochId>,
+    /// Files that a crash had left of keys that are destroyed: now erased.
     pub erased: Vec<EpochId>,
     /// Keys without their file: lost, as after a reboot if the files lie in memory. To be destroyed, or the directory to
     /// be mounted.
@@ -117,7 +122,19 @@ const fn place(epoch: EpochId) -> [u8; 4] {
 }
 
 fn path(epoch: EpochId) -> String {
-    format!("{DIRECTORY}/{epoch}.key")
+    format!("{DIRECTORY}/{}", name(epoch))
+}
+
+fn name(epoch: EpochId) -> String {
+    format!("{epoch}.key")
+}
+
+/// The epoch of a file's name, if it is one of ours: the file itself, or one that was moved aside.
+fn epoch_of(name: &str) -> Option<EpochId> {
+    let (epoch, rest) = name.split_once(".key")?;
+    let aside = rest.strip_prefix('.').and_then(|rest| rest.strip_suffix(".aside"));
+    let ours = rest.is_empty() || aside.is_some_and(|number| number.parse::<u32>().is_ok());
+    epoch.parse().ok().filter(|_| ours)
 }
 
 /// The envelope keys of one server.
@@ -136,10 +153,11 @@ impl fmt::Debug for EpochKeys {
 
 impl EpochKeys {
     /// The keys of a deployment's server, their files on `disk`: that of the state, or one in memory. Erases what an
-    /// earlier process left of destroyed keys.
+    /// earlier process left of destroyed keys. What the database knows nothing of is moved aside and not erased: it may be
+    /// the database that is wrong.
     ///
     /// # Errors
-    /// `State`; `File` if a leftover cannot be erased.
+    /// `State`; `File` if a leftover cannot be erased or moved.
     pub fn open(
         state: Arc<State>,
         disk: Arc<dyn Disk>,
@@ -150,18 +168,40 @@ impl EpochKeys {
         let at_directory = |source| EpochKeyError::File { epoch: EpochId(0), source };
         keys.disk.create_dir(DIRECTORY).map_err(at_directory)?;
         keys.disk.sync_dir("").map_err(at_directory)?;
-        let mut files = Vec::new();
-        for name in keys.disk.list(DIRECTORY).map_err(at_directory)? {
-            files.extend(name.name.strip_suffix(".key").and_then(|epoch| epoch.parse::<EpochId>().ok()));
-        }
-        let alive = keys.alive()?;
+        let states: BTreeMap<EpochId, KeyState> = keys.states()?.into_iter().collect();
+        let names = keys.names().map_err(at_directory)?;
         let mut leftovers = Leftovers::default();
-        for &epoch in files.iter().filter(|epoch| !alive.contains(epoch)) {
-            keys.erase(epoch)?;
-            leftovers.erased.push(epoch);
+        for (epoch, found) in &names {
+            match states.get(epoch) {
+                Some(KeyState::Destroyed) if !leftovers.erased.contains(epoch) => {
+                    keys.erase(*epoch)?;
+                    leftovers.erased.push(*epoch);
+                }
+                None if *found == name(*epoch) => {
+                    keys.set_aside(*epoch).map_err(|source| EpochKeyError::File { epoch: *epoch, source })?;
+                    leftovers.aside.push(*epoch);
+                }
+                _ => {}
+            }
         }
-        leftovers.lost = alive.into_iter().filter(|epoch| !files.contains(epoch)).collect();
+        let missing = |epoch: &EpochId| !names.contains(&(*epoch, name(*epoch)));
+        leftovers.lost = keys.alive()?.into_iter().filter(missing).collect();
         Ok((keys, leftovers))
+    }
+
+    /// The files that are there, with their epochs, ascending.
+    fn names(&self) -> io::Result<BTreeSet<(EpochId, String)>> {
+        let names = self.disk.list(DIRECTORY)?.into_iter();
+        Ok(names.filter_map(|found| Some((epoch_of(&found.name)?, found.name))).collect())
+    }
+
+    fn set_aside(&self, epoch: EpochId) -> io::Result<()> {
+        let names = self.names()?;
+        let aside = (0..u32::MAX).map(|number| format!("{}.{number}.aside", name(epoch)));
+        let free = aside.into_iter().find(|aside| !names.contains(&(epoch, aside.clone())));
+        let free = free.expect("a directory has fewer files");
+        self.disk.rename(&path(epoch), &format!("{DIRECTORY}/{free}"))?;
+        self.disk.sync_dir(DIRECTORY)
     }
 
     /// The epochs whose keys are not destroyed, ascending.
@@ -360,20 +400,19 @@ impl EpochKeys {
         self.erase(epoch)
     }
 
+    /// Erases the file of an epoch, and those that were moved aside.
     fn erase(&self, epoch: EpochId) -> Result<(), EpochKeyError> {
         let erased = || -> io::Result<()> {
-            let file = match self.disk.open(&path(epoch), Access::Write) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return self.disk.sync_dir(DIRECTORY);
-                }
-                other => other?,
-            };
-            let len = file.len()?;
-            let zeros = vec![0; FILE_LEN.max(usize::try_from(len).unwrap_or(FILE_LEN).min(1 << 16))];
-            file.write_at(0, &zeros)?;
-            file.sync_data()?;
-            drop(file);
-            self.disk.remove(&path(epoch))?;
+            for (_, name) in self.names()?.iter().filter(|(of, _)| *of == epoch) {
+                let path = format!("{DIRECTORY}/{name}");
+                let file = self.disk.open(&path, Access::Write)?;
+                let len = file.len()?;
+                let zeros = vec![0; FILE_LEN.max(usize::try_from(len).unwrap_or(FILE_LEN).min(1 << 16))];
+                file.write_at(0, &zeros)?;
+                file.sync_data()?;
+                drop(file);
+                self.disk.remove(&path)?;
+            }
             self.disk.sync_dir(DIRECTORY)
         };
         erased().map_err(|source| EpochKeyError::File { epoch, source })

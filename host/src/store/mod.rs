@@ -34,6 +34,7 @@ pub use blob::{BlobName, BlobStore, BlobWriter, Class, StoredBlob};
 pub use error::{StartError, StoreError};
 pub use log::Log;
 pub use reader::Reader;
-pub use sequencer::{Change, Committed, Sequencer, Submission, What};
+pub use sequencer::{Change, Committed, Receipt, Sequencer, Submission, What};
+pub(crate) use shared::head_of;
 pub use shared::{Row, Store};
 pub use start::{Grease, Options, StartCheck, Started};

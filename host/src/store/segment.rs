@@ -15,6 +15,8 @@ pub struct Segments {
     disk: Arc<dyn Disk>,
     limit: u64,
     state: Mutex<State>,
+    /// Held while files are synced or removed: a directory that is removed cannot be synced.
+    syncing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +31,12 @@ struct State {
 impl Segments {
     /// None yet. A segment takes no body once it has `limit` bytes.
     pub fn new(disk: Arc<dyn Disk>, limit: u64) -> Self {
-        Self { disk, limit, state: Mutex::default() }
+        Self { disk, limit, state: Mutex::default(), syncing: Mutex::default() }
+    }
+
+    fn syncing(&self) -> MutexGuard<'_, ()> {
+        // It guards no data.
+        self.syncing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -95,6 +102,7 @@ impl Segments {
 
     /// Makes everything durable that was written to these segments before.
     pub fn sync(&self, segments: &BTreeSet<SegmentId>) -> Result<(), StoreError> {
+        let _syncing = self.syncing();
         let (files, directories) = {
             let mut state = self.state();
             let files: Vec<_> =
@@ -126,8 +134,9 @@ impl Segments {
         self.state().deleted.contains(&round)
     }
 
-    /// Forgets a closed round and removes its files. Not while [`Segments::sync`] runs.
+    /// Forgets a closed round and removes its files.
     pub fn remove(&self, round: u64) -> Result<(), StoreError> {
+        let _syncing = self.syncing();
         let ids = {
             let mut state = self.state();
             state.open.retain(|(of, _), _| *of != round);

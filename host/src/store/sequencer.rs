@@ -15,9 +15,9 @@ use super::shared::{Shared, head_of, log_error, parse_note};
 use super::tables::{self, BLOBS, CHECKPOINTS, FACTS, HEADS, LEAVES, NODES, OWN_LOG, SEGMENTS};
 use super::{Grease, StoreError, checkpoint, grease, meta};
 use redb::{ReadableTable as _, Table, WriteTransaction};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
-use tlog::builder::Builder;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tlog::builder::{Builder, Written};
 use tlog::checkpoint::{Checkpoint, Origin, TreeHead};
 use tlog::entry::MAX_ENTRY_BYTES;
 use tlog::key::NoteSigner;
@@ -62,23 +62,123 @@ pub struct Submission {
 }
 
 /// A leaf in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Committed {
-    /// Index of the leaf and its receipt, a C2SP tlog-proof. None: the submission had no leaf.
-    pub leaf: Option<(u64, Proof)>,
+    /// The receipt for the leaf. None: the submission had no leaf.
+    pub leaf: Option<Receipt>,
     /// The log as it is now.
     pub head: TreeHead,
 }
 
+/// A promise for one leaf. The proof is made by whoever wants it, and not while all of a batch wait for their answers.
+#[derive(Clone)]
+pub struct Receipt {
+    index: u64,
+    head: TreeHead,
+    paths: Arc<Paths>,
+    note: Arc<Note>,
+}
+
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Receipt(leaf {} of {})", self.index, self.head.size)
+    }
+}
+
+impl Receipt {
+    /// Index of the leaf.
+    pub const fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The receipt as a C2SP tlog-proof, under the checkpoint that the leaf came with.
+    ///
+    /// # Errors
+    /// `Log` if there is no such proof.
+    pub fn proof(&self) -> Result<Proof, StoreError> {
+        let path = self.paths.path(self.index, self.head)?;
+        Proof::new(self.index, path, Note::clone(&self.note)).map_err(log_error)
+    }
+}
+
 /// What becomes of each submission of a batch, in their order.
 pub type Outcomes = Vec<Result<Committed, StoreError>>;
+
+/// A batch whose bodies are durable: [`Shared::sync`] makes it.
+#[derive(Debug)]
+pub(super) struct Synced<B>(pub(super) B);
+
+/// A batch that is durable and not yet published.
+pub(super) struct Recorded {
+    files: Vec<Written>,
+    /// The checkpoint over it. None: the log did not grow.
+    note: Option<Arc<Note>>,
+    places: Vec<Result<Option<u64>, StoreError>>,
+    paths: Arc<Paths>,
+    head: TreeHead,
+}
+
+/// Steps 3 and 4 of a tick.
+pub(super) struct Publishing {
+    shared: Arc<Shared>,
+    publisher: Arc<Mutex<Publisher>>,
+}
+
+impl Publishing {
+    pub(super) fn of(sequencer: &Sequencer) -> Self {
+        Self { shared: Arc::clone(&sequencer.shared), publisher: Arc::clone(&sequencer.publisher) }
+    }
+
+    /// Publishes a batch and says what became of its submissions. In the order in which they were recorded.
+    ///
+    /// # Errors
+    /// `Poisoned`: nothing of the batch may be acknowledged.
+    pub(super) fn publish(&self, recorded: Recorded) -> Result<Outcomes, StoreError> {
+        self.shared.check()?;
+        let Recorded { files, note, places, paths, head } = recorded;
+        if let Some(note) = &note {
+            let mut publisher = publishing(&self.publisher);
+            let mut published = || -> Result<(), StoreError> {
+                publisher.write(&files)?;
+                fail_point("after_tiles");
+                publisher.checkpoint(&note.to_string())?;
+                fail_point("after_publish");
+                publisher.remove_replaced()
+            };
+            published().map_err(|error| self.shared.poison(error))?;
+        }
+        // Meanwhile syncing or recording the next one may have failed: nobody is answered any more then.
+        self.shared.check()?;
+        let receipt = |index| {
+            let note = note.as_ref().expect("a leaf has grown the log");
+            Receipt { index, head, paths: Arc::clone(&paths), note: Arc::clone(note) }
+        };
+        let answer = |place: Option<u64>| Committed { leaf: place.map(receipt), head };
+        Ok(places.into_iter().map(|place| place.map(answer)).collect())
+    }
+
+    /// Publishes a checkpoint again, with the cosignatures that it has now.
+    ///
+    /// # Errors
+    /// `Poisoned`.
+    pub(super) fn publish_again(&self, note: &Note) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let published = publishing(&self.publisher).checkpoint(&note.to_string());
+        published.map_err(|error| self.shared.poison(error))
+    }
+}
+
+fn publishing(publisher: &Mutex<Publisher>) -> MutexGuard<'_, Publisher> {
+    // Whoever panicked in it has left a file unwritten; the next start writes it.
+    publisher.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The one that appends. Not shared: whoever has it decides when a tick is.
 #[derive(Debug)]
 pub struct Sequencer {
     pub(super) shared: Arc<Shared>,
     pub(super) builder: Builder,
-    pub(super) publisher: Publisher,
+    pub(super) publisher: Arc<Mutex<Publisher>>,
     pub(super) signer: Signer,
     pub(super) note: Note,
     /// When the last checkpoint was made, in seconds since the epoch.
@@ -131,18 +231,40 @@ impl Sequencer {
     /// # Errors
     /// `Poisoned`: nothing of the batch may be acknowledged. Some or all of it may be found after the next start.
     pub fn tick(&mut self, now: u64, batch: &[Submission]) -> Result<Outcomes, StoreError> {
+        let batch = self.shared.sync(batch)?;
+        self.tick_synced(now, &batch)
+    }
+
+    /// [`Sequencer::tick`] for a batch whose bodies are durable already.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn tick_synced<B: AsRef<[Submission]>>(
+        &mut self,
+        now: u64,
+        batch: &Synced<B>,
+    ) -> Result<Outcomes, StoreError> {
+        let recorded = self.record_batch(now, batch)?;
+        Publishing::of(self).publish(recorded)
+    }
+
+    /// Steps 1 to 2 of [`Sequencer::tick`] for a batch whose bodies are durable already. Nobody is answered yet, and the
+    /// next batch may be recorded before this one is published, as long as they are published in their order.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn record_batch<B: AsRef<[Submission]>>(
+        &mut self,
+        now: u64,
+        batch: &Synced<B>,
+    ) -> Result<Recorded, StoreError> {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.changing();
         shared.check()?;
-        self.commit(now, batch).map_err(|error| shared.poison(error))
+        self.commit(now, batch.0.as_ref()).map_err(|error| shared.poison(error))
     }
 
-    fn commit(&mut self, now: u64, batch: &[Submission]) -> Result<Outcomes, StoreError> {
-        let blobs = || batch.iter().flat_map(|submission| &submission.blobs);
-        let segments: BTreeSet<_> = blobs().map(|blob| blob.location.segment).collect();
-        self.shared.segments.sync(&segments)?;
-        fail_point("after_segment_sync");
-
+    fn commit(&mut self, now: u64, batch: &[Submission]) -> Result<Recorded, StoreError> {
         let transaction = meta::begin(&self.shared.database).map_err(|error| StoreError::meta(*error))?;
         let mut paths = Paths::new(&self.builder);
         let mut places = Vec::with_capacity(batch.len());
@@ -179,30 +301,11 @@ impl Sequencer {
         fail_point("after_commit");
 
         self.shared.add_live(indexed);
-        if let Some(note) = note {
-            self.note = note;
+        if let Some(note) = &note {
+            self.note = note.clone();
             self.committed_at = now.max(self.committed_at);
-            self.publisher.write(&files)?;
-            fail_point("after_tiles");
-            self.publisher.checkpoint(&self.note.to_string())?;
-            fail_point("after_publish");
-            self.publisher.remove_replaced()?;
         }
-        let answer = |place: Option<u64>| match place {
-            None => Ok(Committed { leaf: None, head }),
-            Some(index) => {
-                let proof =
-                    Proof::new(index, paths.path(index, head)?, self.note.clone()).map_err(log_error)?;
-                Ok(Committed { leaf: Some((index, proof)), head })
-            }
-        };
-        places
-            .into_iter()
-            .map(|place| match place {
-                Ok(place) => answer(place).map(Ok),
-                Err(refusal) => Ok(Err(refusal)),
-            })
-            .collect()
+        Ok(Recorded { files, note: note.map(Arc::new), places, paths: Arc::new(paths), head })
     }
 
     /// Why a submission alone is refused, before anything of it is applied.
@@ -313,6 +416,23 @@ impl Sequencer {
     /// # Errors
     /// `UnknownCheckpoint`; `Log` if the note has no room for them; `Poisoned`.
     pub fn add_cosignatures(&mut self, size: u64, lines: &[Signature]) -> Result<Note, StoreError> {
+        let (note, last) = self.record_cosignatures(size, lines)?;
+        if last {
+            Publishing::of(self).publish_again(&note)?;
+        }
+        Ok(note)
+    }
+
+    /// [`Sequencer::add_cosignatures`] without publishing. Says whether the checkpoint is the last one: then it is to be
+    /// published again, after every batch that was recorded before.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn record_cosignatures(
+        &mut self,
+        size: u64,
+        lines: &[Signature],
+    ) -> Result<(Note, bool), StoreError> {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.changing();
         shared.check()?;
@@ -323,15 +443,15 @@ impl Sequencer {
         for line in lines {
             note.add(line.clone()).map_err(log_error)?;
         }
-        self.store_cosigned(size, &note).map_err(|error| shared.poison(error))?;
-        Ok(note)
+        let last = self.store_cosigned(size, &note).map_err(|error| shared.poison(error))?;
+        Ok((note, last))
     }
 
     fn stored_checkpoint(&self, size: u64) -> Result<Option<Note>, StoreError> {
         super::Store(Arc::clone(&self.shared)).checkpoint_of(size)
     }
 
-    fn store_cosigned(&mut self, size: u64, note: &Note) -> Result<(), StoreError> {
+    fn store_cosigned(&mut self, size: u64, note: &Note) -> Result<bool, StoreError> {
         let transaction = meta::begin(&self.shared.database).map_err(|error| StoreError::meta(*error))?;
         let last = head_of(&self.note)?.size == size;
         {
@@ -346,9 +466,8 @@ impl Sequencer {
         transaction.commit().map_err(StoreError::meta)?;
         if last {
             self.note = note.clone();
-            self.publisher.checkpoint(&note.to_string())?;
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Syncs up to `most` full tiles that were published, so that the next start has less to look at. To be called
@@ -360,8 +479,9 @@ impl Sequencer {
         let shared = Arc::clone(&self.shared);
         let _changing = shared.changing();
         shared.check()?;
+        let mut publisher = publishing(&self.publisher);
         let mut sync = || {
-            if let Some(size) = self.publisher.sync_some(most)? {
+            if let Some(size) = publisher.sync_some(most)? {
                 let transaction = meta::begin(&shared.database).map_err(|error| StoreError::meta(*error))?;
                 {
                     let mut facts = transaction.open_table(FACTS).map_err(StoreError::meta)?;
@@ -369,7 +489,7 @@ impl Sequencer {
                 }
                 transaction.commit().map_err(StoreError::meta)?;
             }
-            Ok(if self.publisher.waiting() == 0 { Waiting::Nothing } else { Waiting::Tiles })
+            Ok(if publisher.waiting() == 0 { Waiting::Nothing } else { Waiting::Tiles })
         };
         sync().map_err(|error| shared.poison(error))
     }
@@ -407,11 +527,13 @@ impl<'t> Rows<'t> {
 
     fn index(&mut self, StoredBlob { digest, location }: &StoredBlob) -> Result<(), StoreError> {
         let key = tables::blob_key(location.segment.round, digest);
-        if self.blobs.get(&key).map_err(StoreError::meta)?.is_some() {
+        let row = tables::blob_row(location);
+        let before = self.blobs.insert(&key, &row).map_err(StoreError::meta)?.map(|before| *before.value());
+        if let Some(before) = before {
             // Written twice: the first stays, this one is a hole.
+            self.blobs.insert(&key, &before).map_err(StoreError::meta)?;
             return Ok(());
         }
-        self.blobs.insert(&key, &tables::blob_row(location)).map_err(StoreError::meta)?;
         self.indexed.push((*digest, *location));
         let end = self.ends.entry(location.segment).or_default();
         *end = location.offset.saturating_add(location.len).max(*end);
@@ -434,41 +556,66 @@ impl<'t> Rows<'t> {
 /// Left of a new leaf a path has only peaks of the tree before the batch and nodes that the batch completed, right of
 /// it only the latter: so nothing is read back.
 struct Paths {
-    nodes: HashMap<Node, [u8; 32]>,
+    /// By height. Of each, the last node before the batch, if it was a peak, and those after it.
+    levels: Vec<Level>,
+}
+
+struct Level {
+    /// Index of the first node.
+    first: u64,
+    nodes: Vec<[u8; 32]>,
 }
 
 impl Paths {
     fn new(builder: &Builder) -> Self {
-        let span = Span { start: 0, end: builder.size() };
-        let peaks = builder.edge().peaks().iter().copied();
-        Self { nodes: span.nodes().zip(peaks).collect() }
+        let size = builder.size();
+        let mut peaks = builder.edge().peaks().iter().rev();
+        let level = |height| {
+            let end = size >> height;
+            // A peak for every one-bit of the size, the smallest last.
+            let nodes: Vec<_> =
+                if end % 2 == 1 { peaks.next().copied().into_iter().collect() } else { Vec::new() };
+            Level { first: end - end % 2, nodes }
+        };
+        Self { levels: (0..u64::BITS).map(level).collect() }
     }
 
     fn append(&mut self, index: u64, leaf: [u8; 32]) {
         let (mut node, mut hash) = (Node { height: 0, index }, leaf);
-        self.nodes.insert(node, hash);
+        self.push(node, hash);
         while node.index % 2 == 1 {
             let left = Node { height: node.height, index: node.index - 1 };
-            hash = node_hash(&self.nodes[&left], &hash);
+            hash = node_hash(&self.node(left), &hash);
             node = Node { height: node.height + 1, index: node.index / 2 };
-            self.nodes.insert(node, hash);
+            self.push(node, hash);
         }
+    }
+
+    fn push(&mut self, node: Node, hash: [u8; 32]) {
+        let level = &mut self.levels[usize::try_from(node.height).expect("below 64")];
+        debug_assert_eq!(usize::try_from(node.index - level.first), Ok(level.nodes.len()));
+        level.nodes.push(hash);
+    }
+
+    fn node(&self, node: Node) -> [u8; 32] {
+        let level = &self.levels[usize::try_from(node.height).expect("below 64")];
+        level.nodes[usize::try_from(node.index - level.first).expect("at most a batch and one")]
     }
 
     fn path(&self, index: u64, head: TreeHead) -> Result<Vec<[u8; 32]>, StoreError> {
         let spans = merkle::inclusion_spans(index, head.size).map_err(log_error)?;
         let fold = |span: &Span| {
-            let mut nodes = span.nodes().map(|node| self.nodes[&node]);
+            let mut nodes = span.nodes().map(|node| self.node(node));
             match (nodes.next(), nodes.next()) {
                 (Some(only), None) => only,
-                _ => Span::fold(&span.nodes().map(|node| self.nodes[&node]).collect::<Vec<_>>()),
+                _ => Span::fold(&span.nodes().map(|node| self.node(node)).collect::<Vec<_>>()),
             }
         };
         let path: Vec<_> = spans.iter().map(fold).collect();
         // One a batch: the rest are made of the same nodes.
         debug_assert!(
             index + 1 < head.size
-                || merkle::root_of_path(&self.nodes[&Node { height: 0, index }], index, head.size, &path)
+                || merkle::root_of_path(&self.node(Node { height: 0, index }), index, head.size, &path)
                     .is_ok_and(|root| root == head.root)
         );
         Ok(path)

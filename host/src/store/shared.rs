@@ -2,13 +2,15 @@
 
 use super::blob::{BlobName, BlobStore, BlobWriter, Class, Location, SegmentId};
 use super::disk::{Disk, Kind};
+use super::fail_point::fail_point;
 use super::segment::{SegmentWriter, Segments};
+use super::sequencer::{Submission, Synced};
 use super::tables::{self, BLOBS, CHECKPOINTS, DELETED, GONE, HEADS, OWN_LOG, SEGMENTS};
 use super::tiles::{PublishedTiles, StoredTiles};
 use super::{StoreError, meta, publish};
 use crate::chain::chain;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -54,6 +56,19 @@ impl Shared {
     pub(super) fn poison(&self, error: StoreError) -> StoreError {
         let cause = Arc::clone(self.failure.get_or_init(|| Arc::new(error)));
         StoreError::Poisoned { cause }
+    }
+
+    /// Step 1 of a tick: makes the bodies of a batch durable. Poisons the store if that fails.
+    ///
+    /// May run beside the later steps of the batch before: nothing of this batch is in the record yet, and what is in
+    /// there of that one was synced before.
+    pub(super) fn sync<B: AsRef<[Submission]>>(&self, batch: B) -> Result<Synced<B>, StoreError> {
+        self.check()?;
+        let blobs = batch.as_ref().iter().flat_map(|submission| &submission.blobs);
+        let segments: BTreeSet<_> = blobs.map(|blob| blob.location.segment).collect();
+        self.segments.sync(&segments).map_err(|error| self.poison(error))?;
+        fail_point("after_segment_sync");
+        Ok(Synced(batch))
     }
 
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
@@ -227,6 +242,22 @@ impl Store {
         table.get(size).map_err(StoreError::meta)?.map(|text| parse_note(text.value())).transpose()
     }
 
+    /// The newest checkpoints that are kept, at most `most`, newest first; those below a size if one is given.
+    ///
+    /// # Errors
+    /// `Log`; `Meta`.
+    pub fn checkpoints(&self, below: Option<u64>, most: usize) -> Result<Vec<(u64, Note)>, StoreError> {
+        let transaction = self.0.database.begin_read().map_err(StoreError::meta)?;
+        let table = transaction.open_table(CHECKPOINTS).map_err(StoreError::meta)?;
+        let range = (Bound::Unbounded, below.map_or(Bound::Unbounded, Bound::Excluded));
+        let rows = table.range::<u64>(range).map_err(StoreError::meta)?.rev().take(most);
+        rows.map(|row| {
+            let (size, text) = row.map_err(StoreError::meta)?;
+            Ok((size.value(), parse_note(text.value())?))
+        })
+        .collect()
+    }
+
     /// The largest checkpoint that is kept with more than `after` leaves and at most `at_most`.
     ///
     /// # Errors
@@ -298,19 +329,18 @@ impl Store {
         Proof::new(index, inclusion.path, note).map_err(log_error)
     }
 
-    /// The proof that the tree of `new` leaves extends the one of `old`: what a witness asks for.
+    /// The proof that the tree of `new` leaves extends the one of `old`: what a witness asks for. A witness may be at a
+    /// size whose checkpoint is not kept any more, so only that of `new` has to be.
     ///
     /// # Errors
-    /// `UnknownCheckpoint` if a checkpoint of one of the sizes is not kept; `Log`; `Meta`.
+    /// `UnknownCheckpoint` if no checkpoint of the size `new` is kept; `Log`; `Meta`.
     pub fn consistency(&self, old: u64, new: u64) -> Result<Vec<[u8; 32]>, StoreError> {
-        let head = |size| match self.checkpoint_of(size)? {
-            None => Err(StoreError::UnknownCheckpoint { size }),
-            Some(note) => head_of(&note),
-        };
-        let (old, new) = (head(old)?, head(new)?);
+        let note = self.checkpoint_of(new)?.ok_or(StoreError::UnknownCheckpoint { size: new })?;
+        let new = head_of(&note)?;
         let transaction = self.0.database.begin_read().map_err(StoreError::meta)?;
         let tiles = StoredTiles::new(&transaction).map_err(log_error)?;
-        prove::consistency(old.size, &old.root, new.size, &new.root, &tiles).map_err(log_error)
+        let root = prove::root_of_first(old, new.size, &tiles).map_err(log_error)?;
+        prove::consistency(old, &root, new.size, &new.root, &tiles).map_err(log_error)
     }
 
     /// Rounds that have segments, in ascending order, without those that were deleted.
@@ -362,6 +392,6 @@ pub(super) fn parse_note(text: &str) -> Result<Note, StoreError> {
 }
 
 /// Size and root in a checkpoint that this store signed.
-pub(super) fn head_of(note: &Note) -> Result<TreeHead, StoreError> {
+pub(crate) fn head_of(note: &Note) -> Result<TreeHead, StoreError> {
     note.text().parse::<Checkpoint>().map(|checkpoint| checkpoint.head()).map_err(log_error)
 }

@@ -159,7 +159,7 @@ impl Store {
         let sequencer = Sequencer {
             shared: Arc::clone(&shared),
             builder,
-            publisher,
+            publisher: Arc::new(Mutex::new(publisher)),
             signer,
             note,
             committed_at,

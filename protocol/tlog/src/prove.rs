@@ -128,6 +128,21 @@ pub fn edge<R: ReadTiles>(size: u64, root: &[u8; 32], reader: &R) -> Result<Edge
     if edge.root() == *root { Ok(edge) } else { Err(ProveError::RootMismatch { size }) }
 }
 
+/// The root of the first `of` leaves of a tree of `size` leaves, from the tiles of that tree.
+///
+/// Nothing vouches for the tiles here: a consistency proof from this root to a known one does.
+///
+/// # Errors
+/// `Sizes` unless `of <= size <= MAX_SIZE`; `Unreadable` or `Tile` for a tile that is missing or malformed.
+pub fn root_of_first<R: ReadTiles>(of: u64, size: u64, reader: &R) -> Result<[u8; 32], ProveError<R::Error>> {
+    merkle::consistency_spans(of, size).map_err(ProveError::Sizes)?;
+    if of == 0 {
+        return Ok(merkle::empty_root());
+    }
+    let nodes = Tree::new(reader, size).nodes(Span { start: 0, end: of })?;
+    Ok(Span::fold(&nodes))
+}
+
 /// A leaf and its inclusion path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inclusion {

@@ -10,6 +10,8 @@ mod session;
 mod void;
 
 pub use epoch::{EpochState, Member};
+#[cfg(feature = "test-util")]
+pub use record::Missing;
 pub use record::{
     Anchor, Blobs, Event, MAX_EVIDENCE, NoBlobs, RECENT_EPOCHS, RECENT_ROUNDS, Record, Unavailable,
 };

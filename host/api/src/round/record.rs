@@ -184,6 +184,16 @@ pub enum Event {
     },
 }
 
+/// Rules of rounds that a test takes away, to see that they are missed.
+#[cfg(feature = "test-util")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// The last post of a client counts, not the first.
+    pub first_post: bool,
+    /// Posts count until the close, not until their end.
+    pub posts_end: bool,
+}
+
 /// A log as its leaves have it. Two readers of one prefix hold the same.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -197,6 +207,8 @@ pub struct Record {
     next_round: RoundId,
     sessions: BTreeMap<SessionId, Session>,
     rounds: BTreeMap<RoundId, SessionId>,
+    #[cfg(feature = "test-util")]
+    missing: Missing,
 }
 
 impl Record {
@@ -212,7 +224,16 @@ impl Record {
             next_round: RoundId::FIRST,
             sessions: BTreeMap::new(),
             rounds: BTreeMap::new(),
+            #[cfg(feature = "test-util")]
+            missing: Missing::default(),
         }
+    }
+
+    /// The same record without some rules. For tests.
+    #[cfg(feature = "test-util")]
+    #[must_use]
+    pub fn without(self, missing: Missing) -> Self {
+        Self { missing, ..self }
     }
 
     /// What was known beforehand.
@@ -485,7 +506,10 @@ impl Record {
         let session = SessionId::derive(self.anchor.origin.as_str(), self.size, &hash);
         self.next_round = RoundId(found.0 + 1);
         self.rounds.insert(found, session);
-        self.sessions.insert(session, Session::new(session, open, (self.size, hash), params));
+        let opened = Session::new(session, open, (self.size, hash), params);
+        #[cfg(feature = "test-util")]
+        let opened = opened.without(self.missing);
+        self.sessions.insert(session, opened);
         if self.rounds.len() > RECENT_ROUNDS
             && let Some((_, oldest)) = self.rounds.pop_first()
         {

@@ -108,6 +108,8 @@ pub struct Session {
     lane_sums: BTreeMap<NodeId, SignedLaneClaim>,
     group_sums: BTreeMap<AggregatorId, SignedGroupClaim>,
     result: Option<RoundResult>,
+    #[cfg(feature = "test-util")]
+    missing: super::record::Missing,
 }
 
 impl Session {
@@ -134,7 +136,34 @@ impl Session {
             lane_sums: BTreeMap::new(),
             group_sums: BTreeMap::new(),
             result: None,
+            #[cfg(feature = "test-util")]
+            missing: super::record::Missing { first_post: false, posts_end: false },
         }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(super) fn without(self, missing: super::record::Missing) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Whether a post may count now.
+    const fn takes_posts(&self) -> bool {
+        #[cfg(feature = "test-util")]
+        if self.missing.posts_end && matches!(self.phase, Phase::Checking) {
+            return true;
+        }
+        matches!(self.phase, Phase::Collecting)
+    }
+
+    /// The post of a client that another one of it cannot replace.
+    fn first_post(&self, client: ClientId, post: &VerifiedPost) -> Option<&VerifiedPost> {
+        let (_, first) = self.posts.get(&client)?;
+        #[cfg(feature = "test-util")]
+        if self.missing.first_post && first.statement() != post.statement() {
+            return None;
+        }
+        let _ = post;
+        Some(first)
     }
 
     /// The session's id.
@@ -342,14 +371,14 @@ impl Session {
     }
 
     pub(super) fn post(&mut self, epoch: &EpochState, signed: &SignedPost) -> Result<ClientId, Void> {
-        self.expect(matches!(self.phase, Phase::Collecting), "posts count until their end")?;
+        self.expect(self.takes_posts(), "posts count until their end")?;
         let client = signed.claim().client;
         let member = epoch.member(client).ok_or(Void::UnknownClient { client })?;
         if member.revoked_at.is_some() {
             return Err(Void::Revoked { client });
         }
         let post = signed.check(&self.params, &self.id, &member.key).map_err(Void::Post)?;
-        if let Some((_, first)) = self.posts.get(&client) {
+        if let Some(first) = self.first_post(client, &post) {
             let same = first.statement() == post.statement();
             return Err(second(same, "post", Attribution::Client(client)));
         }

@@ -42,6 +42,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     posts: u64,
 
+    /// Small posts in a round: the most clients of the larger parameter set
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    round_posts: u64,
+
     /// Small posts that wait for their answer at a time
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=4096))]
     waiting: u64,
@@ -135,7 +139,7 @@ fn small(args: &Args, directory: &Path) -> anyhow::Result<Value> {
                 let (mut body, mut leaf) = (vec![0; POST_BYTES], vec![0; LEAF_BYTES]);
                 fill(number, &mut body);
                 fill(!number, &mut leaf);
-                (BlobName::of(&body), body, leaf)
+                (1 + number / args.round_posts, BlobName::of(&body), body, leaf)
             })
             .collect();
         let (before, started) = (disk_bytes(), Instant::now());
@@ -147,7 +151,7 @@ fn small(args: &Args, directory: &Path) -> anyhow::Result<Value> {
         let group = usize::try_from(count.div_ceil(in_turn.max(1)))?;
         let (before, started) = (disk_bytes(), Instant::now());
         for posts in posts.chunks(group.max(1)) {
-            for (_, body, leaf) in posts {
+            for (_, _, body, leaf) in posts {
                 for bytes in [body, leaf] {
                     plain.write_all_at(bytes, offset)?;
                     offset += u64::try_from(bytes.len())?;
@@ -162,6 +166,7 @@ fn small(args: &Args, directory: &Path) -> anyhow::Result<Value> {
     let (store_rate, plain_rate) = (per_second(args.posts, store_time), per_second(args.posts, plain_time));
     Ok(json!({
         "posts": args.posts,
+        "round_posts": args.round_posts,
         "ticks": ticks,
         "store_posts_per_second": store_rate,
         "plain_posts_per_second": plain_rate,
@@ -172,19 +177,22 @@ fn small(args: &Args, directory: &Path) -> anyhow::Result<Value> {
 }
 
 /// Returns how many ticks it took.
-fn through_store(log: &Log, posts: &[(BlobName, Vec<u8>, Vec<u8>)], most: usize) -> anyhow::Result<u64> {
+fn through_store(log: &Log, posts: &[(u64, BlobName, Vec<u8>, Vec<u8>)], most: usize) -> anyhow::Result<u64> {
     let (mut tickets, mut ticks, mut last) = (VecDeque::new(), 0, 0);
     let mut wait = |ticket: crate::store::log::Ticket| -> anyhow::Result<()> {
-        let size = ticket.wait()?.head.size;
+        let committed = ticket.wait()?;
+        // Whoever is answered gets a proof.
+        committed.leaf.context("it had a leaf")?.proof()?;
+        let size = committed.head.size;
         ticks += u64::from(size != last);
         last = size;
         Ok(())
     };
-    for (name, body, leaf) in posts {
+    for (round, name, body, leaf) in posts {
         if tickets.len() == most {
             wait(tickets.pop_front().expect("there are some"))?;
         }
-        let mut writer = log.store().put(1, Class::Posts, *name)?;
+        let mut writer = log.store().put(*round, Class::Posts, *name)?;
         writer.write(body)?;
         let blobs = vec![writer.finish()?];
         tickets.push_back(log.append(Submission { leaf: Some(leaf.clone()), blobs, changes: Vec::new() })?);

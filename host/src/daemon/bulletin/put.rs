@@ -106,7 +106,8 @@ impl Service {
     async fn receipt_of(&self, taken: Taken) -> Result<Answer, Problem> {
         match taken {
             Taken::Accepted(Accepted { committed: receiver, .. }) => {
-                let (_, proof) = committed(receiver).await?.leaf.ok_or(Code::Internal)?;
+                let leaf = committed(receiver).await?.leaf.ok_or(Code::Internal)?;
+                let proof = leaf.proof().map_err(|error| problems::store(&error))?;
                 Ok(receipt(StatusCode::CREATED, &proof))
             }
             Taken::Already { index } => {

@@ -208,8 +208,11 @@ fn a_key_is_whole_or_absent_after_a_crash_while_it_is_made() {
                     Err(error) => {
                         assert!(made.is_none(), "{at}: {error}");
                         assert_eq!(error.code(), "epoch_key_unknown", "{at}");
-                        assert!(disk.list(DIRECTORY).unwrap().is_empty(), "{at}");
+                        let file = name(EPOCH);
+                        assert!(disk.list(DIRECTORY).unwrap().iter().all(|found| found.name != file), "{at}");
                         keys.create(EPOCH, &mut rng(2)).unwrap();
+                        keys.destroy(EPOCH).unwrap();
+                        assert!(disk.list(DIRECTORY).unwrap().is_empty(), "nothing is left aside: {at}");
                     }
                 }
             }
@@ -278,10 +281,52 @@ fn a_backup_of_the_database_alone_brings_no_key_back() {
     keys.destroy(EPOCH).unwrap();
     drop(keys);
     let (keys, leftovers) = open_at(&backup);
-    assert_eq!(leftovers, Leftovers { erased: vec![], lost: vec![EPOCH] });
+    assert_eq!(leftovers, Leftovers { lost: vec![EPOCH], ..Leftovers::default() });
     assert_eq!(keys.private_key(EPOCH).unwrap_err().code(), "epoch_key_file");
     keys.destroy(EPOCH).unwrap();
     assert_eq!(keys.private_key(EPOCH).unwrap_err().code(), "epoch_key_gone");
+}
+
+#[test]
+fn an_old_database_does_not_erase_the_keys_that_it_does_not_know() {
+    let (disk, files) = (MemoryDisk::new(), MemoryDisk::new());
+    let open_at = |disk: &MemoryDisk| try_open(disk, Arc::new(files.clone())).unwrap();
+    let backup = {
+        drop(open_at(&disk));
+        disk.snapshot()
+    };
+    let (keys, _) = open_at(&disk);
+    let public = keys.create(EPOCH, &mut rng(1)).unwrap();
+    drop(keys);
+    let file = disk::read(&files, &path(EPOCH), 32).unwrap();
+    // A backup from before comes back, and makes a key of the same number; then the same happens again.
+    for number in 0..2 {
+        let backup = backup.snapshot();
+        let (keys, leftovers) = open_at(&backup);
+        assert_eq!(leftovers, Leftovers { aside: vec![EPOCH], ..Leftovers::default() });
+        assert!(
+            files.list(DIRECTORY).unwrap().iter().any(|name| name.name == format!("7.key.{number}.aside"))
+        );
+        keys.create(EPOCH, &mut rng(2 + number)).unwrap();
+    }
+    // The newer database is found again: the file that belongs to it is still there.
+    assert_eq!(disk::read(&files, &format!("{DIRECTORY}/7.key.0.aside"), 32).unwrap(), file);
+    files.rename(&format!("{DIRECTORY}/7.key.0.aside"), &path(EPOCH)).unwrap();
+    let (keys, leftovers) = open_at(&disk);
+    assert_eq!(leftovers, Leftovers::default());
+    assert_eq!(keys.private_key(EPOCH).unwrap().public_key(), public);
+    // Destroyed is destroyed, wherever its file was.
+    let other = files.open(&format!("{DIRECTORY}/7.key.5.aside"), Access::Create).unwrap();
+    other.write_at(0, &file).unwrap();
+    keys.destroy(EPOCH).unwrap();
+    assert!(files.list(DIRECTORY).unwrap().is_empty());
+    // As at the next start, should that be what is left of it.
+    let other = files.open(&format!("{DIRECTORY}/7.key.5.aside"), Access::Create).unwrap();
+    other.write_at(0, &file).unwrap();
+    drop((keys, other));
+    let (_, leftovers) = open_at(&disk);
+    assert_eq!(leftovers, Leftovers { erased: vec![EPOCH], ..Leftovers::default() });
+    assert!(files.list(DIRECTORY).unwrap().is_empty());
 }
 
 #[test]

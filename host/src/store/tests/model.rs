@@ -1,7 +1,7 @@
 //! Scripts, what they lead to by the model, and what a store says it has.
 
 use super::super::blob::{BlobName, BlobStore as _, Class};
-use super::super::sequencer::{Change, Committed, Sequencer, Submission, What};
+use super::super::sequencer::{Change, Committed, Receipt, Sequencer, Submission, What};
 use super::super::{Store, StoreError};
 use super::{NOW, log, root, witness_line};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,8 +114,9 @@ impl Acknowledged {
             assert!(size <= leaves.len(), "acknowledged size {size}, found {}", leaves.len());
             let expected = roots.entry(size).or_insert_with(|| root(&leaves[..size]));
             assert_eq!(committed.head.root, *expected, "a fork at {size}");
-            if let Some((index, proof)) = &committed.leaf {
-                assert_eq!(&leaves[usize::try_from(*index).unwrap()], leaf);
+            if let Some(receipt) = &committed.leaf {
+                let (index, proof) = (receipt.index(), receipt.proof().unwrap());
+                assert_eq!(&leaves[usize::try_from(index).unwrap()], leaf);
                 // Checking a signature is what takes the time here: some of the first batch, all of the small ones.
                 if size > 254 || index % 50 == 0 {
                     let proof = tlog::proof::Proof::parse(proof.to_string().as_bytes()).unwrap();
@@ -178,7 +179,7 @@ pub fn perform(
             for ((leaf, expected), outcome) in leaves.into_iter().zip(outcomes) {
                 match (outcome, expected) {
                     (Ok(committed), Some(index)) => {
-                        assert_eq!(committed.leaf.as_ref().map(|(index, _)| *index), index);
+                        assert_eq!(committed.leaf.as_ref().map(Receipt::index), index);
                         acknowledged.committed.push((leaf, committed));
                     }
                     (Err(StoreError::KeyExists { .. }), None) => {}

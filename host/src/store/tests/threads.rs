@@ -1,8 +1,8 @@
 //! The thread: who waits is answered once, in every order of events.
 
-use super::super::disk::memory::{Choices, Effect, Failure, MemoryDisk};
+use super::super::disk::memory::{Choices, Crash, Effect, Failure, MemoryDisk};
 use super::super::log::{Log, Pace};
-use super::super::{Class, StoreError, Submission};
+use super::super::{BlobName, BlobStore as _, Class, StoreError, Submission};
 use super::model::put;
 use super::{NOW, log as log_key, open};
 use std::sync::Arc;
@@ -32,7 +32,8 @@ fn many_threads_are_each_answered_with_their_own_receipt() {
                     let text = format!("{thread} {number}");
                     let blobs = vec![put(log.store(), thread, Class::Posts, text.as_bytes()).unwrap()];
                     let ticket = log.append(Submission { blobs, ..leaf(text.clone()) }).unwrap();
-                    let (index, proof) = ticket.wait().unwrap().leaf.unwrap();
+                    let receipt = ticket.wait().unwrap().leaf.unwrap();
+                    let (index, proof) = (receipt.index(), receipt.proof().unwrap());
                     assert_eq!(proof.index(), index);
                     proof.verify(text.as_bytes(), &log_key()).unwrap();
                     log.store().receipt(index).unwrap().verify(text.as_bytes(), &log_key()).unwrap();
@@ -113,4 +114,67 @@ fn too_many_that_wait_are_refused() {
     assert!(matches!(log.append(leaf("one more".into())), Err(StoreError::Busy { waiting: 10 })));
     log.shutdown().unwrap();
     tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+}
+
+#[test]
+fn what_two_threads_acknowledged_survives_any_failure_of_the_disk() {
+    let (mut failed, mut whole) = (0, 0);
+    for seed in 0..120 {
+        let disk = MemoryDisk::new();
+        let log = start(&disk, Pace { interval: Duration::from_micros(200), pending: 3, ..PACE });
+        let mut choices = Choices::new(seed);
+        let failure = [Failure::NotDone, Failure::Done, Failure::NoSpace, Failure::Crash];
+        let failure = failure[usize::try_from(choices.below(4)).unwrap()];
+        disk.fail(disk.effects() + choices.below(250), failure);
+        // Each says what was acknowledged to it: the place of its leaf, and the leaf, which is the body as well.
+        let threads: Vec<_> = (0..3_u64)
+            .map(|thread| {
+                let log = log.clone();
+                std::thread::spawn(move || {
+                    let mut acknowledged = Vec::new();
+                    for number in 0..12 {
+                        let text = format!("{thread} {number}").repeat(20);
+                        let tickets: Result<Vec<_>, StoreError> = (0..2)
+                            .map(|copy| {
+                                let text = format!("{copy}{text}");
+                                let blobs = vec![put(log.store(), number, Class::Posts, text.as_bytes())?];
+                                Ok((log.append(Submission { blobs, ..leaf(text.clone()) })?, text))
+                            })
+                            .collect();
+                        let Ok(tickets) = tickets else { break };
+                        for (ticket, text) in tickets {
+                            if let Ok(committed) = ticket.wait() {
+                                acknowledged.push((committed.leaf.unwrap(), text, number));
+                            }
+                        }
+                        // Of a round that nobody writes to any more, but that another batch may have to do with.
+                        if thread == 0 && number > 6 && log.store().delete_round(number - 6).is_err() {
+                            break;
+                        }
+                    }
+                    acknowledged
+                })
+            })
+            .collect();
+        let acknowledged: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        let poisoned = log.store().failure().is_some();
+        drop(log.shutdown());
+        drop(log);
+        let crash =
+            [Crash::LoseAll, Crash::KeepAll, Crash::Seeded(seed)][usize::try_from(choices.below(3)).unwrap()];
+        let (store, sequencer, _) = open(&disk.crashed(crash)).expect("opens after any failure");
+        for (receipt, text, round) in acknowledged {
+            assert!(receipt.index() < sequencer.head().size, "seed {seed}");
+            assert_eq!(store.leaf(receipt.index()).unwrap(), text.as_bytes(), "seed {seed}");
+            receipt.proof().unwrap().verify(text.as_bytes(), &log_key()).unwrap();
+            let name = BlobName::of(text.as_bytes());
+            match store.get(&name.digest, 0..name.len) {
+                Ok(bytes) => assert_eq!(bytes, text.as_bytes(), "seed {seed}"),
+                Err(StoreError::Deleted { .. }) if round < 6 => {}
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+        }
+        *(if poisoned { &mut failed } else { &mut whole }) += 1;
+    }
+    assert!(failed > 10 && whole > 0, "{failed} failed, {whole} did not");
 }
