@@ -4,6 +4,7 @@ pub mod anchor;
 pub mod bulletin;
 mod chain;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod deploy;

@@ -74,6 +74,16 @@ impl fmt::Display for MessageId {
     }
 }
 
+impl std::str::FromStr for MessageId {
+    type Err = ();
+
+    /// Reads an id as it is displayed: 32 lower-case hex digits.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let bytes = data_encoding::HEXLOWER.decode(text.as_bytes()).map_err(drop)?;
+        bytes.try_into().map(Self).map_err(drop)
+    }
+}
+
 impl fmt::Debug for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -112,7 +122,12 @@ impl Fragment {
         let (index, rest) = rest.split_first_chunk()?;
         let (count, piece) = rest.split_first_chunk()?;
         let (index, count) = (u16::from_le_bytes(*index), u16::from_le_bytes(*count));
-        (version == VERSION && index < count).then(|| Self { id: MessageId(*id), index, count, piece: piece.to_vec() })
+        (version == VERSION && index < count).then(|| Self {
+            id: MessageId(*id),
+            index,
+            count,
+            piece: piece.to_vec(),
+        })
     }
 }
 
@@ -121,7 +136,8 @@ impl Fragment {
 /// # Errors
 /// `NoRoom`, `TooLong`.
 pub fn split(id: MessageId, message: &[u8], payload: usize) -> Result<Vec<Fragment>, FragmentError> {
-    let room = payload.checked_sub(HEADER_LEN).filter(|room| *room > 0).ok_or(FragmentError::NoRoom { payload })?;
+    let room =
+        payload.checked_sub(HEADER_LEN).filter(|room| *room > 0).ok_or(FragmentError::NoRoom { payload })?;
     let pieces = message.len().div_ceil(room).max(1);
     let too_long = FragmentError::TooLong { bytes: message.len(), pieces };
     let count = u16::try_from(pieces).map_err(|_| too_long)?;

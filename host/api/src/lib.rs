@@ -8,8 +8,8 @@
 #[cfg(feature = "client")]
 pub mod client;
 pub mod follow;
-pub mod leaf;
 pub mod fragment;
+pub mod leaf;
 pub mod limits;
 pub mod media;
 pub mod participate;

@@ -1,7 +1,10 @@
 //! `panetiere bulletin|server|lane|aggregator|recipient|witness run --config FILE`.
 
 use super::{Exit, terminal};
-use crate::config::{BulletinConfig, ConfigError};
+use crate::config::{
+    AggregatorConfig, BulletinConfig, ConfigError, LaneConfig, RecipientConfig, Role, ServerConfig,
+    WitnessConfig,
+};
 use crate::daemon;
 use chipmunk::ring::backend::Simd;
 use panetiere::fault::Fault as _;
@@ -39,11 +42,24 @@ fn ended(outcome: anyhow::Result<()>) -> Exit {
     }
 }
 
-/// Runs a bulletin.
-pub fn bulletin(Command::Run(Run { config: path }): &Command, simd: Simd) -> Exit {
-    let config = match read(|| BulletinConfig::read(path)) {
-        Ok(config) => config,
-        Err(exit) => return exit,
-    };
-    ended(daemon::run(config.admin, simd, |process| daemon::bulletin::run(process, path.clone(), config)))
+/// Runs a daemon of a role.
+pub fn execute(role: Role, Command::Run(Run { config: path }): &Command, simd: Simd) -> Exit {
+    macro_rules! run {
+        ($config:ident, $module:ident) => {
+            match read(|| $config::read(path)) {
+                Ok(config) => ended(daemon::run(config.admin, simd, |process| {
+                    daemon::$module::run(process, path, config)
+                })),
+                Err(exit) => exit,
+            }
+        };
+    }
+    match role {
+        Role::Aggregator => run!(AggregatorConfig, aggregator),
+        Role::Bulletin => run!(BulletinConfig, bulletin),
+        Role::Lane => run!(LaneConfig, lane),
+        Role::Recipient => run!(RecipientConfig, recipient),
+        Role::Server => run!(ServerConfig, server),
+        Role::Witness => run!(WitnessConfig, witness),
+    }
 }

@@ -4,6 +4,7 @@
 //! is at most three lines and says what to change. Exit codes: [`Exit`].
 
 mod bench;
+mod client;
 mod daemon;
 pub mod demo;
 mod deploy;
@@ -16,6 +17,7 @@ mod round;
 pub mod simd;
 pub mod terminal;
 
+use crate::config::Role;
 use clap::Parser;
 use clap::error::ErrorKind;
 use std::io;
@@ -36,21 +38,39 @@ enum Command {
     /// Measure a round or the arithmetic under it on this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Run an aggregator: sums posts of its clients
+    #[command(subcommand)]
+    Aggregator(daemon::Command),
     /// Run the bulletin: log, bodies, rounds
     #[command(subcommand)]
     Bulletin(daemon::Command),
+    /// Take part in rounds as a client
+    #[command(subcommand)]
+    Client(client::Command),
     /// Make a deployment, look it over
     #[command(subcommand)]
     Deploy(deploy::Command),
     /// Check evidence of a fault, offline
     #[command(subcommand)]
     Evidence(evidence::Command),
+    /// Run a lane: sums shares of ciphertexts
+    #[command(subcommand)]
+    Lane(daemon::Command),
     /// Look at a log on disk: check all of it, show its end, print a receipt
     #[command(subcommand)]
     Log(log::Command),
+    /// Run a recipient: recovers the messages
+    #[command(subcommand)]
+    Recipient(daemon::Command),
     /// Look at published rounds offline: audit one, list all, inspect one
     #[command(subcommand)]
     Round(round::Command),
+    /// Run a key server: sums key shares, cosigns the log
+    #[command(subcommand)]
+    Server(daemon::Command),
+    /// Run a witness: cosigns the log
+    #[command(subcommand)]
+    Witness(daemon::Command),
 }
 
 /// How a run of the program ended.
@@ -97,11 +117,17 @@ fn execute(command: &Command) -> Exit {
     match command {
         Command::Demo(args) => demo::execute(args, simd),
         Command::Bench(command) => bench::execute(command, simd),
-        Command::Bulletin(command) => daemon::bulletin(command, simd),
+        Command::Aggregator(command) => daemon::execute(Role::Aggregator, command, simd),
+        Command::Bulletin(command) => daemon::execute(Role::Bulletin, command, simd),
+        Command::Client(command) => client::execute(command, simd),
         Command::Deploy(command) => deploy::execute(command, simd),
         Command::Evidence(command) => evidence::execute(command, simd),
+        Command::Lane(command) => daemon::execute(Role::Lane, command, simd),
         Command::Log(command) => log::execute(command),
+        Command::Recipient(command) => daemon::execute(Role::Recipient, command, simd),
         Command::Round(command) => round::execute(command, simd),
+        Command::Server(command) => daemon::execute(Role::Server, command, simd),
+        Command::Witness(command) => daemon::execute(Role::Witness, command, simd),
     }
 }
 

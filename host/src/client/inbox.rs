@@ -33,8 +33,9 @@ impl Inbox {
         let directory = data_dir.join("outbox");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let mut inbox = Self { directory, messages: VecDeque::new(), sent: BTreeMap::new() };
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(&inbox.directory)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        let mut files: Vec<PathBuf> = fs::read_dir(&inbox.directory)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
         files.sort();
         for file in files {
             let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -101,7 +102,11 @@ impl Inbox {
     }
 
     /// A round's messages are published. Returns those of ours that are out, whole, with it.
-    pub(super) fn published(&mut self, round: RoundId, payloads: &[Vec<u8>]) -> anyhow::Result<Vec<MessageId>> {
+    pub(super) fn published(
+        &mut self,
+        round: RoundId,
+        payloads: &[Vec<u8>],
+    ) -> anyhow::Result<Vec<MessageId>> {
         let found: BTreeSet<(MessageId, u16)> = payloads
             .iter()
             .filter_map(|payload| Fragment::parse(payload))

@@ -136,7 +136,12 @@ impl Runner<'_> {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    async fn work(&mut self, feed: &mut Feed, stop: &CancellationToken, until_sent: bool) -> anyhow::Result<()> {
+    async fn work(
+        &mut self,
+        feed: &mut Feed,
+        stop: &CancellationToken,
+        until_sent: bool,
+    ) -> anyhow::Result<()> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -198,7 +203,8 @@ impl Runner<'_> {
                 Some(room) => self.inbox.next(part.round, part.member, room)?,
                 None => None,
             };
-            let made = self.seat.with("participate", move |clients| clients.take_part(part, piece.as_deref()));
+            let made =
+                self.seat.with("participate", move |clients| clients.take_part(part, piece.as_deref()));
             match made.await? {
                 Ok(parcel) => {
                     let destinations = Arc::clone(&self.destinations);

@@ -1,7 +1,7 @@
 //! Where a client's bodies go: the bulletin, the lanes, an aggregator.
 
 use crate::chain::chain;
-use crate::config::Deployment;
+use crate::config::{Deployment, Endpoint};
 use crate::daemon::party::Upstream;
 use panetiere::ids::{AggregatorId, ServerId};
 use panetiere_api::leaf::RoundId;
@@ -24,6 +24,10 @@ pub(super) struct Parcel {
     pub(super) whole: Option<(AggregatorId, Vec<u8>)>,
 }
 
+fn all(endpoints: &[Endpoint]) -> anyhow::Result<Vec<Arc<Upstream>>> {
+    endpoints.iter().map(|endpoint| Upstream::new(endpoint.data_client()).map(Arc::new)).collect()
+}
+
 /// Whom a client sends to.
 pub(super) struct Destinations {
     bulletin: Arc<Upstream>,
@@ -33,16 +37,12 @@ pub(super) struct Destinations {
 
 impl Destinations {
     pub(super) fn new(bulletin: Arc<Upstream>, deployment: &Deployment) -> anyhow::Result<Self> {
-        let all = |endpoints: &[crate::config::Endpoint]| {
-            endpoints.iter().map(|endpoint| Upstream::new(endpoint.data_client()).map(Arc::new)).collect()
-        };
-        let (lanes, aggregators) =
-            (all(&deployment.lanes), all(&deployment.aggregators)) as (anyhow::Result<_>, anyhow::Result<_>);
-        Ok(Self { bulletin, lanes: lanes?, aggregators: aggregators? })
+        Ok(Self { bulletin, lanes: all(&deployment.lanes)?, aggregators: all(&deployment.aggregators)? })
     }
 
     pub(super) async fn admit(&self, name: ClientKeyId, leaf: Vec<u8>) -> Result<(), String> {
-        let put = self.bulletin.put("admission", &Path::Admission(name), MediaType::Admission, leaf);
+        let path = Path::Admission(name);
+        let put = self.bulletin.put("admission", &path, MediaType::Admission, leaf);
         put.await.map_err(|error| chain(&error))
     }
 

@@ -26,7 +26,7 @@ use anyhow::{Context as _, anyhow, bail};
 use panetiere_api::leaf::Leaf;
 use routes::Routes;
 use rustls::time_provider::DefaultTimeProvider;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
@@ -59,8 +59,8 @@ impl Service {
 ///
 /// # Errors
 /// What keeps it from starting; the store's failure, after which the process has to be started again.
-pub async fn run(process: Process, path: PathBuf, config: BulletinConfig) -> anyhow::Result<()> {
-    let deployment = Deployment::named_in(&path, &config.deployment_file)?;
+pub async fn run(process: Process, path: &Path, config: BulletinConfig) -> anyhow::Result<()> {
+    let (path, deployment) = (path.to_owned(), Deployment::named_in(path, &config.deployment_file)?);
     let bulletin = spawn_blocking({
         let (path, config, deployment) = (path.clone(), config.clone(), deployment.clone());
         let kernels = process.kernels;
