@@ -238,7 +238,7 @@ Bytes: {lane_bytes}.
 ## Instructions
 
 One thread, 300 x 16 KiB, 8 servers; in the sums of both closes are two clients, in that of `decode` all.
-`cargo bench -p panetiere-host --bench icount` counts them again, and CI fails 3 % above. Valgrind hides AVX-512 and
+`cargo bench -p panetiere-host --bench icount` counts them again, and `.ci/nightly icount` fails 3 % above. Valgrind hides AVX-512 and
 the SHA instructions, so hashing counts for more here than it costs.
 
 {instructions}

@@ -187,7 +187,9 @@ impl Reassembly {
         None
     }
 
-    fn remember(&mut self, id: MessageId) {
+    /// Remembers that a message has come, whole.
+    pub fn remember(&mut self, id: MessageId) {
+        self.open.remove(&id);
         self.seen.insert(id);
         self.order.push_back(id);
         if self.order.len() > MAX_SEEN
@@ -195,6 +197,11 @@ impl Reassembly {
         {
             self.seen.remove(&first);
         }
+    }
+
+    /// Whether pieces of this message are awaited.
+    pub fn awaits(&self, id: &MessageId) -> bool {
+        self.open.contains_key(id)
     }
 
     /// Messages of which pieces are missing.

@@ -102,7 +102,7 @@ impl Fault for ClientError {
             Self::Connect(_) | Self::Http(_) | Self::Silent(_) => Retry::SameRequest,
             Self::GaveUp { .. } => Retry::Never,
             Self::Refused(refusal) => match refusal.status.as_u16() {
-                408 | 429 | 503 => Retry::SameRequest,
+                408 | 425 | 429 | 503 => Retry::SameRequest,
                 _ => Retry::Never,
             },
         }

@@ -30,7 +30,6 @@ fn of_void(void: &Void) -> StatusCode {
         Void::SecondDiffers { .. } | Void::SecondSame { .. } | Void::DuplicateKey { .. } => {
             StatusCode::CONFLICT
         }
-        Void::Signature { .. } => StatusCode::UNAUTHORIZED,
         Void::UnknownClient { .. } => StatusCode::FORBIDDEN,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }

@@ -3,9 +3,13 @@
 //!
 //! `messages/order` has the rounds in the order in which they came out, one to a line. It grows only: a round that is in it
 //! was given out, and is not written again whatever becomes of its files.
+//!
+//! A payload that is a piece of a message waits in `pieces/` for the others; the message comes out with the round of the last
+//! of them. `pieces/done` has the ids of messages that have come out.
 
 use crate::daemon::party::directory;
 use anyhow::Context as _;
+use panetiere_api::fragment::{Fragment, MessageId, Reassembly};
 use panetiere_api::leaf::RoundId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
 const ORDER: &str = "order";
+const DONE: &str = "done";
 /// Before the name of a round that is being written.
 const UNFINISHED: &str = "new-";
 
@@ -22,7 +27,9 @@ const UNFINISHED: &str = "new-";
 #[derive(Debug)]
 pub(super) struct Outbox {
     directory: PathBuf,
+    pieces: PathBuf,
     order: Mutex<Vec<RoundId>>,
+    reassembly: Mutex<Reassembly>,
     grown: watch::Sender<usize>,
 }
 
@@ -34,6 +41,24 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// What an earlier process has kept of messages that are not whole.
+fn reassembly(pieces: &Path) -> anyhow::Result<Reassembly> {
+    let mut reassembly = Reassembly::default();
+    match fs::read_to_string(pieces.join(DONE)) {
+        Ok(text) => text.lines().filter_map(|line| line.parse().ok()).for_each(|id| reassembly.remember(id)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).context("the ids of messages that have come out"),
+    }
+    for entry in fs::read_dir(pieces)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name != DONE) {
+            // Whole already: it came out, and the process ended before that was taken down.
+            let _out = reassembly.take(fs::read(&path)?);
+        }
+    }
+    Ok(reassembly)
 }
 
 impl Outbox {
@@ -77,7 +102,53 @@ impl Outbox {
         fs::rename(unfinished, order)?;
         sync(&path)?;
         let grown = watch::Sender::new(rounds.len());
-        Ok(Self { directory: path, order: Mutex::new(rounds), grown })
+        let pieces = data_dir.join("pieces");
+        directory(&pieces)?;
+        let reassembly = Mutex::new(reassembly(&pieces)?);
+        Ok(Self { directory: path, pieces, order: Mutex::new(rounds), reassembly, grown })
+    }
+
+    /// The messages that payloads complete; pieces of others are kept. Returns the ids of those that were in pieces besides.
+    fn whole(&self, payloads: &[Vec<u8>]) -> io::Result<(Vec<Vec<u8>>, Vec<MessageId>)> {
+        let mut reassembly = self.reassembly.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut messages, mut done) = (Vec::new(), Vec::new());
+        for payload in payloads {
+            let fragment = Fragment::parse(payload);
+            if let Some(message) = reassembly.take(payload.clone()) {
+                messages.push(message);
+                done.extend(fragment.map(|fragment| fragment.id));
+            } else if let Some(Fragment { id, index, .. }) = fragment
+                && reassembly.awaits(&id)
+            {
+                let path = self.pieces.join(format!("{id}.{index}"));
+                if !path.exists() {
+                    write(&path, payload)?;
+                }
+            }
+        }
+        sync(&self.pieces)?;
+        Ok((messages, done))
+    }
+
+    /// Takes down that messages have come out, and forgets their pieces.
+    fn settle(&self, done: &[MessageId]) -> io::Result<()> {
+        if done.is_empty() {
+            return Ok(());
+        }
+        let mut file = OpenOptions::new().append(true).create(true).open(self.pieces.join(DONE))?;
+        for id in done {
+            writeln!(file, "{id}")?;
+        }
+        file.sync_data()?;
+        for entry in fs::read_dir(&self.pieces)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.split_once('.')).and_then(|(id, _)| id.parse().ok());
+            if id.is_some_and(|id: MessageId| done.contains(&id)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn order(&self) -> std::sync::MutexGuard<'_, Vec<RoundId>> {
@@ -89,11 +160,11 @@ impl Outbox {
         self.order().contains(&round)
     }
 
-    /// Gives out a round's messages, durably, unless it was before. Waits for the disk.
+    /// Gives out what a round's payloads complete, durably, unless it was before. Waits for the disk.
     ///
     /// # Errors
     /// The system's; then nothing was given out.
-    pub fn put(&self, round: RoundId, messages: &[Vec<u8>]) -> io::Result<()> {
+    pub fn put(&self, round: RoundId, payloads: &[Vec<u8>]) -> io::Result<()> {
         let mut order = self.order();
         if order.contains(&round) {
             return Ok(());
@@ -103,6 +174,7 @@ impl Outbox {
             fs::remove_dir_all(&unfinished)?;
         }
         fs::create_dir(&unfinished)?;
+        let (messages, done) = self.whole(payloads)?;
         let mut sorted: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
         sorted.sort_unstable();
         for (number, message) in (1_u32..).zip(sorted) {
@@ -114,6 +186,7 @@ impl Outbox {
         let mut file = OpenOptions::new().append(true).open(self.directory.join(ORDER))?;
         writeln!(file, "{round}")?;
         file.sync_data()?;
+        self.settle(&done)?;
         order.push(round);
         self.grown.send_replace(order.len());
         Ok(())
@@ -198,5 +271,23 @@ mod tests {
         fs::remove_dir_all(path.join("3")).unwrap();
         outbox.put(RoundId(3), &messages(3)).unwrap();
         assert_eq!(read(&outbox, 3), []);
+    }
+
+    #[test]
+    fn a_message_in_pieces_comes_out_once_with_its_last_piece_and_survives_the_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let id: MessageId = "00112233445566778899aabbccddeeff".parse().unwrap();
+        let piece = |index, text: &str| Fragment { id, index, count: 2, piece: text.into() }.to_bytes();
+        let outbox = Outbox::open(directory.path()).unwrap();
+        outbox.put(RoundId(1), &[piece(1, "water"), b"plain".to_vec()]).unwrap();
+        assert_eq!(outbox.read(RoundId(1)).unwrap(), [("0001".to_owned(), b"plain".to_vec())]);
+        drop(outbox);
+        let outbox = Outbox::open(directory.path()).unwrap();
+        outbox.put(RoundId(2), &[piece(0, "high ")]).unwrap();
+        assert_eq!(outbox.read(RoundId(2)).unwrap(), [("0001".to_owned(), b"high water".to_vec())]);
+        drop(outbox);
+        let outbox = Outbox::open(directory.path()).unwrap();
+        outbox.put(RoundId(3), &[piece(0, "high "), piece(1, "water")]).unwrap();
+        assert_eq!(outbox.read(RoundId(3)).unwrap(), [], "it has come out");
     }
 }
