@@ -18,6 +18,7 @@ pub mod simd;
 pub mod terminal;
 
 use crate::config::Role;
+use chipmunk::ring::backend::Simd;
 use clap::Parser;
 use clap::error::ErrorKind;
 use std::io;
@@ -100,20 +101,40 @@ impl From<Exit> for ExitCode {
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let exit = match Cli::try_parse() {
-        Ok(Cli { command }) => execute(&command),
+        Ok(Cli { command }) => with_simd(|simd| execute(&command, simd)),
         Err(error) => explain(&error),
     };
     exit.into()
 }
 
-fn execute(command: &Command) -> Exit {
-    let simd = match simd::from_environment() {
-        Ok(simd) => simd,
+/// Runs the program of one role, `panetiere-ROLE`: the same as `panetiere ROLE`.
+pub fn role_main(role: Role) -> ExitCode {
+    /// The program of one role.
+    #[derive(Parser)]
+    #[command(version, after_help = simd::HELP)]
+    struct RoleCli {
+        #[command(subcommand)]
+        command: daemon::Command,
+    }
+    let exit = match RoleCli::try_parse() {
+        Ok(RoleCli { command }) => with_simd(|simd| daemon::execute(role, &command, simd)),
+        Err(error) => explain(&error),
+    };
+    exit.into()
+}
+
+/// Does something with the arithmetic that the environment names.
+fn with_simd(work: impl FnOnce(Simd) -> Exit) -> Exit {
+    match simd::from_environment() {
+        Ok(simd) => work(simd),
         Err(error) => {
             terminal::print_error(&error.to_string());
-            return Exit::Usage;
+            Exit::Usage
         }
-    };
+    }
+}
+
+fn execute(command: &Command, simd: Simd) -> Exit {
     match command {
         Command::Demo(args) => demo::execute(args, simd),
         Command::Bench(command) => bench::execute(command, simd),
