@@ -78,11 +78,13 @@ pub(super) struct Cosigning {
     target: Option<CosignTarget>,
     /// Who has cosigned it, by what the caller calls them.
     delivered: BTreeSet<[u8; 32]>,
+    /// The largest size that a witness said it has cosigned while the log had less; 0 for none.
+    ahead: u64,
 }
 
 impl Cosigning {
     pub(super) fn new(sealed: impl IntoIterator<Item = RoundId>) -> Self {
-        Self { sealed: sealed.into_iter().collect(), target: None, delivered: BTreeSet::new() }
+        Self { sealed: sealed.into_iter().collect(), target: None, delivered: BTreeSet::new(), ahead: 0 }
     }
 }
 
@@ -115,8 +117,14 @@ impl Bulletin {
     /// What a witness that has cosigned `size` leaves before is to be asked now. None: nothing.
     ///
     /// # Errors
-    /// `Store` if the proof cannot be made.
+    /// `WitnessAhead` if it says that it has cosigned more than the log has; `Store` if the proof cannot be made.
     pub fn ask_to_cosign(&self, who: &[u8; 32], size: u64, now: Millis) -> Result<Option<Request>, Refused> {
+        let stored = *self.durable.borrow();
+        if size > stored {
+            let mut state = self.state();
+            state.cosigning.ahead = state.cosigning.ahead.max(size);
+            return Err(Refused::WitnessAhead { size, stored });
+        }
         let Some(target) = self.cosign_target(now) else { return Ok(None) };
         let again = target.size == size && !self.state().cosigning.delivered.contains(who);
         if target.size <= size && !again {
@@ -128,6 +136,12 @@ impl Bulletin {
         let proof = self.store().consistency(size, target.size).map_err(Refused::Store)?;
         // A witness takes a proof of hashes and the note: both are within its bounds.
         Ok(Request::new(size, proof, note).ok())
+    }
+
+    /// The largest size that a witness said it has cosigned while the log had less: either it lies, or this is a restored
+    /// backup, and the log must not go on.
+    pub fn witness_ahead(&self) -> Option<u64> {
+        Some(self.state().cosigning.ahead).filter(|size| *size > 0)
     }
 
     /// Takes cosignatures of the checkpoint of a size. Blocks until they are durable. Returns the rounds whose close it

@@ -289,3 +289,6 @@ fn size(store: &Store) -> Result<u64, Refused> {
 
 /// A shared bulletin.
 pub type SharedBulletin = Arc<Bulletin>;
+
+#[cfg(test)]
+mod tests;

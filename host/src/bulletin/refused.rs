@@ -95,6 +95,17 @@ pub enum Refused {
         /// The round.
         round: RoundId,
     },
+    /// A witness has cosigned more than the log has.
+    #[error(
+        "the witness says that it has cosigned size {size}, the log has {stored}: either it lies, or this is a restored backup, \
+         and going on would fork the log"
+    )]
+    WitnessAhead {
+        /// Size that it says it has cosigned.
+        size: u64,
+        /// Size of the log.
+        stored: u64,
+    },
     /// The leaf would not count.
     #[error("the leaf would not count")]
     Void(#[source] Box<Void>),
@@ -120,6 +131,7 @@ impl Fault for Refused {
             Self::Unavailable(_) => "bulletin_unavailable",
             Self::UnknownName => "bulletin_unknown_name",
             Self::UnknownRound { .. } => "bulletin_unknown_round",
+            Self::WitnessAhead { .. } => "bulletin_witness_ahead",
             Self::Void(void) => void.code(),
         }
     }

@@ -72,9 +72,7 @@ pub fn start(role: &'static str, config: &Path) -> Running {
             }
             "lane" => daemon::lane::run(process, &path, config::LaneConfig::read(&path)?).await,
             "witness" => daemon::witness::run(process, &path, config::WitnessConfig::read(&path)?).await,
-            "bulletin" => {
-                daemon::bulletin::run(process, &path, config::BulletinConfig::read(&path)?).await
-            }
+            "bulletin" => daemon::bulletin::run(process, &path, config::BulletinConfig::read(&path)?).await,
             "recipient" => {
                 daemon::recipient::run(process, &path, config::RecipientConfig::read(&path)?).await
             }

@@ -89,6 +89,13 @@ pub async fn run(process: Process, path: &Path, config: BulletinConfig) -> anyho
             bulletin.with_record(|record| record.epoch().map(|epoch| epoch.plan().document.number()));
         number.map(|number| Some(number.to_string())).ok_or_else(|| "no epoch has begun".to_owned())
     });
+    let bulletin = Arc::clone(&service.bulletin);
+    process.readiness.check("witnesses", move || match bulletin.witness_ahead() {
+        None => Ok(None),
+        Some(size) => Err(format!(
+            "a witness says that it has cosigned size {size} of this log: either it lies, or this is a restored backup"
+        )),
+    });
     witnesses::start(&service, &deployment)?;
     process.ready();
     let outcome = drive(&service, &path, &config, &planes).await;
@@ -235,7 +242,7 @@ async fn drive(
 ) -> anyhow::Result<()> {
     let mut durable = service.bulletin.durable();
     let mut reload = service.process.reload.clone();
-    let mut deleted = Instant::now();
+    let (mut deleted, mut ahead) = (Instant::now(), false);
     loop {
         let delete = deleted.elapsed() >= DELETE_EVERY;
         if delete {
@@ -257,6 +264,10 @@ async fn drive(
             Ok::<_, Refused>(next)
         })
         .await?;
+        if !ahead && service.bulletin.witness_ahead().is_some() {
+            ahead = true;
+            crate::safe_error!("a witness has cosigned more of this log than there is: see /readyz");
+        }
         if let Some(failure) = service.bulletin.failure() {
             bail!("the store has failed: {failure}");
         }

@@ -42,7 +42,9 @@ fn status(error: &Refused) -> StatusCode {
         Refused::Statement(_) => StatusCode::UNAUTHORIZED,
         Refused::NotAdmitted { .. } | Refused::OtherName | Refused::UnknownName => StatusCode::FORBIDDEN,
         Refused::UnknownRound { .. } => StatusCode::NOT_FOUND,
-        Refused::NoEnvelopes { .. } | Refused::OtherOpenings { .. } => StatusCode::CONFLICT,
+        Refused::NoEnvelopes { .. } | Refused::OtherOpenings { .. } | Refused::WitnessAhead { .. } => {
+            StatusCode::CONFLICT
+        }
         Refused::Read(error) if error.kind() == std::io::ErrorKind::NotFound => StatusCode::GONE,
         Refused::Read(_) | Refused::Unavailable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         Refused::Store(error) => of_store(error),
