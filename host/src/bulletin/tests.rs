@@ -76,7 +76,9 @@ impl Rig {
     }
 
     fn conduct(&self, now: u64) {
-        self.bulletin.conduct(now).unwrap().0.into_iter().for_each(|accepted| drop(durable(accepted)));
+        for accepted in self.bulletin.conduct(now).unwrap().0 {
+            durable(accepted);
+        }
     }
 
     fn look<T>(&self, look: impl FnOnce(&Session) -> T) -> T {
