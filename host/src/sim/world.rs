@@ -458,7 +458,10 @@ impl World {
             let spoilt = |server: u16, client| {
                 parties(client).and_then(|party| lies.get(&party)).is_some_and(|lie| lie.spoils(server))
             };
-            let can_sum = |server: &&ServerNode| server.can_sum(round, |client| spoilt(server.id, client));
+            // Where nothing fails and nothing is lost, a server is in time for every complaint that the log leaves room for.
+            let late = plan.faults > 0 || plan.loss > 0 || !plan.liars.is_empty();
+            let can_sum =
+                |server: &&ServerNode| server.can_sum(round, |client| late && spoilt(server.id, client));
             let able = self.servers.iter().filter(can_sum).count();
             let jammed = round.closed().is_some_and(|closed| {
                 closed.set.clients().iter().any(|client| {
