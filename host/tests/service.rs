@@ -72,6 +72,20 @@ struct Running {
     /// Its directory below the deployment's.
     name: String,
     child: Child,
+    /// Where it writes, and what was there before it.
+    log: PathBuf,
+    written_before: usize,
+}
+
+impl Running {
+    /// Waits until a daemon says that it does its work.
+    fn ready(&self) {
+        wait_for(&format!("{} is ready", self.name), PATIENCE, || {
+            let log = fs::read(&self.log).unwrap();
+            let own = String::from_utf8_lossy(&log[self.written_before..]);
+            own.contains(r#""message":"ready""#).then_some(())
+        });
+    }
 }
 
 impl Drop for Running {
@@ -133,10 +147,12 @@ impl Service {
     }
 
     fn spawn(&self, name: &str, command: &mut Command) -> Running {
-        let log = self.dir.join("logs").join(format!("{name}.log"));
-        let log = File::options().append(true).create(true).open(log).unwrap();
-        let child = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        Running { name: name.to_owned(), child: child.spawn().unwrap() }
+        let path = self.dir.join("logs").join(format!("{name}.log"));
+        let log = File::options().append(true).create(true).open(&path).unwrap();
+        let written_before = usize::try_from(log.metadata().unwrap().len()).unwrap();
+        let command = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let child = command.spawn().unwrap();
+        Running { name: name.to_owned(), child, log: path, written_before }
     }
 
     fn daemon(&self, name: String) -> Running {
@@ -185,10 +201,11 @@ impl Service {
         assert!(self.messages() == sent, "not what was sent: {:?}", self.messages());
     }
 
-    /// Ends everything with SIGTERM while clients take part, and reads the log. What came out is as it was.
+    /// Ends everything with SIGTERM while clients take part, and reads the log. What had come out is still there.
     fn end(mut self) {
         let out = self.messages();
         let mut running = std::mem::take(&mut self.daemons);
+        running.iter().for_each(Running::ready);
         running.extend(self.cover.take());
         for process in &mut running {
             assert_eq!(process.child.try_wait().unwrap(), None, "{} has ended by itself", process.name);
@@ -203,7 +220,7 @@ impl Service {
         let fsck = panetiere().args(["log", "fsck"]).arg(&data).output().unwrap();
         assert_eq!(fsck.status.code(), Some(0), "{}", String::from_utf8_lossy(&fsck.stdout));
         assert!(one_sum_per_server(&data) > 0, "no server has summed");
-        assert_eq!(self.messages(), out);
+        assert_eq!(self.messages(), out, "nobody has sent since");
     }
 }
 
