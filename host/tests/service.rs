@@ -295,7 +295,7 @@ impl Dice {
 fn daemons_are_killed_and_every_message_comes_out_once() {
     let kills = variable("PANETIERE_SERVICE_KILLS").unwrap_or(6);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let seed = variable("PANETIERE_SERVICE_SEED").unwrap_or_else(|| now.as_secs());
+    let seed = variable("PANETIERE_SERVICE_SEED").unwrap_or(now.as_secs());
     println!("PANETIERE_SERVICE_SEED={seed}");
     let mut dice = Dice(seed);
     let mut service = Service::start(&[]);
