@@ -5,7 +5,8 @@
 //! was given out, and is not written again whatever becomes of its files.
 //!
 //! A payload that is a piece of a message waits in `pieces/` for the others; the message comes out with the round of the last
-//! of them. `pieces/done` has the ids of messages that have come out.
+//! of them. `pieces/done` has the ids of messages that have come out; those that come out with a round are in `done-ROUND`
+//! first, which counts if the round came out.
 
 use crate::daemon::party::directory;
 use anyhow::Context as _;
@@ -20,6 +21,8 @@ use tokio::sync::watch;
 
 const ORDER: &str = "order";
 const DONE: &str = "done";
+/// Before the number of a round that messages in pieces come out with.
+const DONE_WITH: &str = "done-";
 /// Before the name of a round that is being written.
 const UNFINISHED: &str = "new-";
 
@@ -39,6 +42,17 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// As `write`, whole or not at all.
+fn place(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = directory.join(format!("{UNFINISHED}{name}"));
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    write(&unfinished, bytes)?;
+    fs::rename(unfinished, directory.join(name))
+}
+
 fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
@@ -53,12 +67,53 @@ fn reassembly(pieces: &Path) -> anyhow::Result<Reassembly> {
     }
     for entry in fs::read_dir(pieces)? {
         let path = entry?.path();
-        if path.file_name().is_some_and(|name| name != DONE) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(UNFINISHED) {
+            fs::remove_file(&path)?;
+        } else if !name.starts_with(DONE) {
             // Whole already: it came out, and the process ended before that was taken down.
             let _out = reassembly.take(fs::read(&path)?);
         }
     }
     Ok(reassembly)
+}
+
+/// Takes down that messages have come out, and forgets their pieces.
+fn settle(pieces: &Path, done: &[MessageId]) -> io::Result<()> {
+    if done.is_empty() {
+        return Ok(());
+    }
+    // Before it, what may be left of a line that was cut short when the process ended.
+    let lines: String = done.iter().map(|id| format!("\n{id}\n")).collect();
+    let mut file = OpenOptions::new().append(true).create(true).open(pieces.join(DONE))?;
+    file.write_all(lines.as_bytes())?;
+    file.sync_data()?;
+    for entry in fs::read_dir(pieces)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.split_once('.')).and_then(|(id, _)| id.parse().ok());
+        if id.is_some_and(|id: MessageId| done.contains(&id)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Settles what a process that has ended did not: of rounds that came out. Of others it comes out with the round.
+fn settle_left(pieces: &Path, out: &[RoundId]) -> anyhow::Result<()> {
+    for entry in fs::read_dir(pieces)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let round = name.to_str().and_then(|name| name.strip_prefix(DONE_WITH));
+        let Some(round) = round.and_then(|round| round.parse::<RoundId>().ok()) else { continue };
+        if out.contains(&round) {
+            let text = fs::read_to_string(entry.path())?;
+            let ids: Vec<MessageId> = text.lines().filter_map(|line| line.parse().ok()).collect();
+            settle(pieces, &ids)?;
+        }
+        fs::remove_file(entry.path())?;
+    }
+    Ok(())
 }
 
 impl Outbox {
@@ -104,6 +159,7 @@ impl Outbox {
         let grown = watch::Sender::new(rounds.len());
         let pieces = data_dir.join("pieces");
         directory(&pieces)?;
+        settle_left(&pieces, &rounds)?;
         let reassembly = Mutex::new(reassembly(&pieces)?);
         Ok(Self { directory: path, pieces, order: Mutex::new(rounds), reassembly, grown })
     }
@@ -120,35 +176,14 @@ impl Outbox {
             } else if let Some(Fragment { id, index, .. }) = fragment
                 && reassembly.awaits(&id)
             {
-                let path = self.pieces.join(format!("{id}.{index}"));
-                if !path.exists() {
-                    write(&path, payload)?;
+                let name = format!("{id}.{index}");
+                if !self.pieces.join(&name).exists() {
+                    place(&self.pieces, &name, payload)?;
                 }
             }
         }
         sync(&self.pieces)?;
         Ok((messages, done))
-    }
-
-    /// Takes down that messages have come out, and forgets their pieces.
-    fn settle(&self, done: &[MessageId]) -> io::Result<()> {
-        if done.is_empty() {
-            return Ok(());
-        }
-        let mut file = OpenOptions::new().append(true).create(true).open(self.pieces.join(DONE))?;
-        for id in done {
-            writeln!(file, "{id}")?;
-        }
-        file.sync_data()?;
-        for entry in fs::read_dir(&self.pieces)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let id = name.to_str().and_then(|name| name.split_once('.')).and_then(|(id, _)| id.parse().ok());
-            if id.is_some_and(|id: MessageId| done.contains(&id)) {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
     }
 
     fn order(&self) -> std::sync::MutexGuard<'_, Vec<RoundId>> {
@@ -181,12 +216,21 @@ impl Outbox {
             write(&unfinished.join(format!("{number:04}")), message)?;
         }
         sync(&unfinished)?;
+        let done_with = format!("{DONE_WITH}{round}");
+        if !done.is_empty() {
+            let ids: String = done.iter().map(|id| format!("{id}\n")).collect();
+            place(&self.pieces, &done_with, ids.as_bytes())?;
+            sync(&self.pieces)?;
+        }
         fs::rename(&unfinished, self.directory.join(round.to_string()))?;
         sync(&self.directory)?;
         let mut file = OpenOptions::new().append(true).open(self.directory.join(ORDER))?;
         writeln!(file, "{round}")?;
         file.sync_data()?;
-        self.settle(&done)?;
+        if !done.is_empty() {
+            settle(&self.pieces, &done)?;
+            fs::remove_file(self.pieces.join(done_with))?;
+        }
         order.push(round);
         self.grown.send_replace(order.len());
         Ok(())
@@ -289,5 +333,35 @@ mod tests {
         let outbox = Outbox::open(directory.path()).unwrap();
         outbox.put(RoundId(3), &[piece(0, "high "), piece(1, "water")]).unwrap();
         assert_eq!(outbox.read(RoundId(3)).unwrap(), [], "it has come out");
+    }
+
+    #[test]
+    fn a_process_that_ends_between_a_round_and_its_settling_gives_nothing_out_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let (messages, pieces) = (directory.path().join("messages"), directory.path().join("pieces"));
+        let [out, not_out] = ["00112233445566778899aabbccddeeff", "ff112233445566778899aabbccddeeff"];
+        let piece = |id: &str, index, text: &str| {
+            Fragment { id: id.parse().unwrap(), index, count: 2, piece: text.into() }.to_bytes()
+        };
+        let outbox = Outbox::open(directory.path()).unwrap();
+        outbox.put(RoundId(1), &[piece(out, 0, "a"), piece(not_out, 0, "b")]).unwrap();
+        drop(outbox);
+        // As it lies when the process ends: round 2 came out with a message's last piece, round 3 did not; a piece and a
+        // line are cut short.
+        fs::create_dir(messages.join("2")).unwrap();
+        fs::write(pieces.join("done-2"), format!("{out}\n")).unwrap();
+        fs::write(pieces.join("done-3"), format!("{not_out}\n")).unwrap();
+        fs::write(pieces.join(format!("new-{not_out}.1")), "").unwrap();
+        fs::write(pieces.join(DONE), &out[..9]).unwrap();
+        let outbox = Outbox::open(directory.path()).unwrap();
+        outbox.put(RoundId(4), &[piece(out, 0, "a"), piece(out, 1, "a"), piece(not_out, 1, "b")]).unwrap();
+        assert_eq!(outbox.read(RoundId(4)).unwrap(), [("0001".to_owned(), b"bb".to_vec())]);
+        drop(outbox);
+        let outbox = Outbox::open(directory.path()).unwrap();
+        let again = [piece(out, 0, "a"), piece(out, 1, "a"), piece(not_out, 0, "b"), piece(not_out, 1, "b")];
+        outbox.put(RoundId(5), &again).unwrap();
+        assert_eq!(outbox.read(RoundId(5)).unwrap(), []);
+        let left: Vec<_> = fs::read_dir(pieces).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [DONE]);
     }
 }
