@@ -7,12 +7,12 @@
 use super::{Bulletin, Refused, State};
 use crate::round::Session;
 use crate::round::conductor::Millis;
+use crate::round::cosigning;
 use crate::round::library::{self, Item};
 use crate::store::StoreError;
 use panetiere::fault::{Attribution, Fault, Retry};
 use panetiere_api::leaf::RoundId;
 use std::collections::BTreeSet;
-use tlog::key::VerifierKey;
 use tlog::note::{Note, Signature};
 use tlog::quorum::Quorum;
 use tlog::witness::Request;
@@ -93,13 +93,8 @@ impl Bulletin {
     pub fn cosign_target(&self, now: Millis) -> Option<CosignTarget> {
         let durable = *self.durable.borrow();
         let mut state = self.state();
-        let closes: Vec<u64> = {
-            let open = state.record.rounds().filter(|session| !session.is_called_off());
-            let open = open.filter(|session| !state.cosigning.sealed.contains(&session.round()));
-            let closes = open.filter_map(|session| session.closed().map(|closed| closed.at));
-            closes.filter(|at| *at < durable).collect()
-        };
-        let first = *closes.iter().min()?;
+        let closes = unsealed(&state).filter_map(|session| session.closed().map(|closed| closed.at));
+        let first = closes.filter(|at| *at < durable).min()?;
         let stands = |target: &CosignTarget| {
             first < target.size && (now < target.since + PATIENCE || target.size == durable)
         };
@@ -159,23 +154,12 @@ impl Bulletin {
         let mut note = stored.ok_or(CosignError::Store(StoreError::UnknownCheckpoint { size }))?;
         let quorums = self.quorums(size);
         // Only lines of witnesses are kept, each checked by itself.
-        let witnesses = |line: &Signature| {
-            let all = quorums.iter().flat_map(|(_, quorum)| quorum.witnesses());
-            let named: Vec<VerifierKey> =
-                all.filter(|key| key.name() == line.name() && key.id() == line.id()).cloned().collect();
-            named
-        };
-        let verifies = |line: &&Signature| {
-            witnesses(line).iter().any(|key| key.verify(note.text(), line.bytes()).is_ok())
-        };
-        let good: Vec<Signature> = lines.iter().filter(verifies).cloned().collect();
-        if good.is_empty() && !quorums.is_empty() {
+        let witnesses = quorums.iter().flat_map(|(_, quorum)| quorum.witnesses());
+        let mut new = cosigning::genuine(&note, witnesses, lines.iter().cloned());
+        if new.is_empty() && !quorums.is_empty() {
             return Err(CosignError::NoWitness);
         }
-        let known = |line: &Signature| {
-            note.signatures().iter().any(|had| (had.name(), had.id()) == (line.name(), line.id()))
-        };
-        let new: Vec<Signature> = good.into_iter().filter(|line| !known(line)).collect();
+        new.retain(|line| !cosigning::has(note.signatures(), line));
         if !new.is_empty() {
             note = self.log.add_cosignatures(size, new).map_err(CosignError::Store)?;
         }
@@ -192,10 +176,8 @@ impl Bulletin {
     /// The closed rounds that have no checkpoint yet and that one of this size covers, with the quorums of their epochs.
     fn quorums(&self, size: u64) -> Vec<(RoundId, Quorum)> {
         let state = self.state();
-        let covered = state.record.rounds().filter(|session| {
-            !state.cosigning.sealed.contains(&session.round())
-                && session.closed().is_some_and(|closed| closed.at < size)
-        });
+        let covered =
+            unsealed(&state).filter(|session| session.closed().is_some_and(|closed| closed.at < size));
         let quorum = |session: &Session| {
             let epoch = state.record.epoch_of(session.epoch())?;
             Some((session.round(), state.record.quorum(epoch).ok()?))
@@ -232,4 +214,10 @@ impl Bulletin {
         }
         Ok(rounds.to_vec())
     }
+}
+
+/// The closed rounds that have no checkpoint yet.
+fn unsealed(state: &State) -> impl Iterator<Item = &Session> {
+    let closed = state.record.rounds().filter(|session| session.closed().is_some());
+    closed.filter(|session| !state.cosigning.sealed.contains(&session.round()))
 }

@@ -16,15 +16,15 @@ pub use take::IncomingPost;
 
 use crate::round::conductor::{Conductor, Millis, Step, Windows};
 use crate::round::library::{Item, Library};
-use crate::round::recover::Bodies as _;
 use crate::round::{Event, Phase, Record};
 use crate::store::log::Log;
-use crate::store::{BlobStore as _, Change, Committed, Store, StoreError, StoredBlob, Submission};
+use crate::store::{BlobStore as _, Change, Committed, Store, StoreError, StoredBlob, Submission, head_of};
 use cosign::Cosigning;
 use panetiere_api::leaf::RoundId;
+use panetiere_api::limits::MAX_LEAVES;
 use places::Places;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tlog::checkpoint::Checkpoint;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tlog::entry;
 use tokio::sync::{oneshot, watch};
 
 /// What is proposed and what is conducted, under one lock.
@@ -84,15 +84,21 @@ impl Bulletin {
     /// `Store` if a leaf cannot be read; `Unavailable` if evidence that one names is gone; `Read`.
     pub fn open(log: Log, mut record: Record, windows: Windows, interval: Millis) -> Result<Self, Refused> {
         let store = log.store();
-        let size = size(store)?;
+        let note = store.checkpoint().map_err(Refused::Store)?;
+        let size = head_of(&note).map_err(Refused::Store)?.size;
         let mut places = Places::default();
-        for index in record.size()..size {
-            let leaf = store.leaf(index).map_err(Refused::Store)?;
-            let outcome = record.apply(&leaf, &Library(store)).map_err(Refused::Unavailable)?;
-            // What is void was written by an earlier program or by hand: readers pass over it, and so does this one.
-            if let Ok(event) = outcome {
-                places.note(&event, index);
-                places.forget(&record);
+        while record.size() < size {
+            let to = size.min(record.size() + MAX_LEAVES);
+            let page = store.entries(record.size(), to).map_err(Refused::Store)?;
+            let mut rest = &page[..];
+            while let Some((leaf, after)) = entry::next(rest) {
+                let index = record.size();
+                let outcome = record.apply(leaf, &Library(store)).map_err(Refused::Unavailable)?;
+                // What is void was written by an earlier program or by hand: readers pass over it, and so does this one.
+                if let Ok(event) = outcome {
+                    places.note(&event, index, &record);
+                }
+                rest = after;
             }
         }
         let mut sealed = Vec::new();
@@ -109,11 +115,6 @@ impl Bulletin {
     /// The log's store.
     pub const fn store(&self) -> &Store {
         self.log.store()
-    }
-
-    /// The log.
-    pub const fn log(&self) -> &Log {
-        &self.log
     }
 
     /// To wait for leaves: how many are durable.
@@ -173,8 +174,7 @@ impl Bulletin {
         let index = state.record.size();
         let proposed = state.record.propose(&leaf, &Library(self.store())).map_err(Refused::Unavailable)?;
         let event = proposed.map_err(|void| Refused::Void(Box::new(void)))?;
-        state.places.note(&event, index);
-        state.places.forget(&state.record);
+        state.places.note(&event, index, &state.record);
         let (tell, committed) = oneshot::channel();
         let durable = self.durable.clone();
         let submission = Submission { leaf: Some(leaf), blobs, changes };
@@ -267,28 +267,11 @@ impl Bulletin {
         Ok(over.len())
     }
 
-    /// A body that was published, or None.
-    ///
-    /// # Errors
-    /// `Read`: with `NotFound` if it was deleted with its round.
-    pub fn item(&self, round: RoundId, item: Item) -> Result<Option<Vec<u8>>, Refused> {
-        Library(self.store()).item(round, item).map_err(Refused::Read)
-    }
-
     /// Ends the log's thread, with everything durable that was taken.
     pub fn shut_down(&self) {
         drop(self.log.shutdown());
     }
 }
-
-fn size(store: &Store) -> Result<u64, Refused> {
-    let note = store.checkpoint().map_err(Refused::Store)?;
-    let checkpoint: Checkpoint = note.text().parse().expect("the store's own checkpoint");
-    Ok(checkpoint.head().size)
-}
-
-/// A shared bulletin.
-pub type SharedBulletin = Arc<Bulletin>;
 
 #[cfg(test)]
 mod tests;

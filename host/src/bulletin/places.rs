@@ -69,8 +69,12 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Takes note of a leaf that counts.
-    pub(super) fn note(&mut self, event: &Event, index: u64) {
+    /// Takes note of a leaf that counts and was folded into the record.
+    pub(super) fn note(&mut self, event: &Event, index: u64, record: &Record) {
+        // Only these make the record forget something older.
+        if let Event::EpochBegan { .. } | Event::RoundOpened { .. } = event {
+            self.forget(record);
+        }
         if let Event::Admitted { epoch, client } = *event {
             self.admissions.entry(epoch).or_default().insert(client, index);
         }
@@ -82,7 +86,7 @@ impl Places {
     }
 
     /// Forgets rounds and epochs that the record has forgotten.
-    pub(super) fn forget(&mut self, record: &Record) {
+    fn forget(&mut self, record: &Record) {
         let first = record.rounds().next().map(panetiere_api::round::Session::round);
         let kept = |round: &RoundId| first.is_some_and(|first| *round >= first);
         self.leaves.retain(|round, _| kept(round));

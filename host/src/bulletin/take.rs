@@ -80,9 +80,7 @@ impl Bulletin {
         self.with_record(|record| {
             let session = record.round(round).ok_or(Refused::UnknownRound { round })?;
             let epoch = record.epoch_of(session.epoch()).ok_or(Refused::UnknownRound { round })?;
-            let mut members = epoch.members();
-            let member = members.find(|(_, member)| ClientKeyId::of(&member.key) == *name);
-            member.map(|(client, _)| client).ok_or(Refused::UnknownName)
+            epoch.client_named(name).ok_or(Refused::UnknownName)
         })
     }
 

@@ -3,8 +3,8 @@
 
 use super::{Accepted, Bulletin, Refused, Taken};
 use crate::round::conductor::Windows;
-use crate::round::library::Item;
-use crate::round::recover::Body;
+use crate::round::library::{Item, Library};
+use crate::round::recover::{Bodies as _, Body};
 use crate::round::{Event, Phase, Session};
 use crate::store::disk::memory::MemoryDisk;
 use crate::store::log::{Log, Pace};
@@ -129,6 +129,10 @@ impl Rig {
         assert!(self.look(|session| matches!(session.phase(), Phase::Closed(_))));
     }
 
+    fn item(&self, item: Item) -> Result<Option<Vec<u8>>, std::io::Error> {
+        Library(self.bulletin.store()).item(ROUND, item)
+    }
+
     fn cosign(&self, server: u16, at: u64, now: u64) -> (u64, Option<u64>) {
         let who = [u8::try_from(server).unwrap(); 32];
         let Some(request) = self.bulletin.ask_to_cosign(&who, at, now).unwrap() else { return (at, None) };
@@ -175,7 +179,7 @@ fn a_post_comes_after_its_envelopes_and_once() {
     assert!(matches!(rig.post(&sent).unwrap(), Taken::Already { index: again } if again == index));
     // The body is the post, and what every server gets is its own envelope.
     let params = rig.bulletin.params(ROUND).unwrap();
-    let post = rig.bulletin.item(ROUND, Item::Body(Body::Post(ClientId(0)))).unwrap();
+    let post = rig.item(Item::Body(Body::Post(ClientId(0)))).unwrap();
     assert_eq!(post, Some(sent.post.to_bytes(&params)));
     assert_eq!(rig.bulletin.posts_between(ROUND, 0, u64::MAX), [ClientId(0)]);
     assert_eq!(rig.bulletin.posts_between(ROUND, 0, index), []);
@@ -217,10 +221,10 @@ fn a_quorum_settles_the_close_whatever_was_lost_on_the_way() {
     // A start in the middle: two cosignatures are stored, nobody is remembered.
     assert_eq!(rig.cosign(1, 0, 10), (size, None));
     let rig = rig.restarted();
-    assert_eq!(rig.bulletin.item(ROUND, Item::Closing).unwrap(), None);
+    assert_eq!(rig.item(Item::Closing).unwrap(), None);
     assert_eq!(rig.cosign(0, size, 0), (size, None), "it is asked again, and says the same");
     assert_eq!(rig.cosign(2, 0, 0), (size, Some(ROUND.0)));
-    assert!(rig.bulletin.item(ROUND, Item::Closing).unwrap().is_some());
+    assert!(rig.item(Item::Closing).unwrap().is_some());
     assert_eq!(rig.bulletin.cosign_target(1), None);
     let rig = rig.restarted();
     assert_eq!(rig.bulletin.cosign_target(1), None, "what is settled stays so");

@@ -97,13 +97,11 @@ fn send(args: &Send, simd: Simd) -> anyhow::Result<Exit> {
 
 fn print(news: &News, json: bool) {
     let text = match (news, json) {
-        (News::Admitted, false) => "admitted".to_owned(),
         (News::Posted { round }, false) => format!("round {round}: posted"),
         (News::Missed { round, reason }, false) => format!("round {round}: missed: {reason}"),
         (News::Delivered { message, round, leaf }, false) => {
             format!("{message}: out with round {round}, in the result at leaf {leaf} of the log")
         }
-        (News::Admitted, true) => json!({"event": "admitted"}).to_string(),
         (News::Posted { round }, true) => json!({"event": "posted", "round": round.0}).to_string(),
         (News::Missed { round, reason }, true) => {
             json!({"event": "missed", "round": round.0, "reason": reason}).to_string()

@@ -293,8 +293,4 @@ impl Reads for Clients {
         self.results.retain(|round, _| record.round(*round).is_some());
         Ok(Vec::new())
     }
-
-    fn as_follow(error: &FollowError) -> Option<&FollowError> {
-        Some(error)
-    }
 }

@@ -7,7 +7,6 @@ use panetiere_api::leaf::RoundId;
 use rand_core::UnwrapErr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// A message under way.
@@ -31,7 +30,7 @@ impl Inbox {
     /// The messages that an earlier process has left.
     pub(super) fn open(data_dir: &Path) -> anyhow::Result<Self> {
         let directory = data_dir.join("outbox");
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        crate::daemon::party::directory(&directory)?;
         let mut inbox = Self { directory, messages: VecDeque::new(), sent: BTreeMap::new() };
         let mut files: Vec<PathBuf> = fs::read_dir(&inbox.directory)?
             .map(|entry| entry.map(|entry| entry.path()))

@@ -50,8 +50,6 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum News {
-    /// A client is admitted to the epoch.
-    Admitted,
     /// A message is in published results, whole.
     Delivered {
         /// Its name.
@@ -78,6 +76,7 @@ pub enum News {
 /// A job's end.
 enum Done {
     Admitted(Result<(), String>),
+    Answered,
     Posted(Part, Result<(), String>),
     Result(RoundId, anyhow::Result<Vec<Vec<u8>>>),
 }
@@ -179,10 +178,13 @@ impl Runner<'_> {
                     let destinations = Arc::clone(&self.destinations);
                     self.jobs.spawn(async move {
                         destinations.answer(round, server, name, leaf).await;
-                        Done::Admitted(Ok(()))
+                        Done::Answered
                     });
                 }
-                Seen::CalledOff { round, reason } => self.missed(round, reason)?,
+                Seen::CalledOff { round, reason } if self.inbox.called_off(round) => {
+                    (self.tell)(News::Missed { round, reason });
+                }
+                Seen::CalledOff { .. } => {}
                 Seen::Result { round } => {
                     let upstream = Arc::clone(&self.upstream);
                     self.jobs.spawn(async move { Done::Result(round, fetch(&upstream, round).await) });
@@ -222,7 +224,7 @@ impl Runner<'_> {
 
     async fn done(&mut self, done: Done) -> anyhow::Result<()> {
         match done {
-            Done::Admitted(Ok(())) => {}
+            Done::Admitted(Ok(())) | Done::Answered => {}
             Done::Admitted(Err(reason)) => {
                 tracing::debug!(reason, "not admitted");
                 self.seat.with("again", |clients| clients.admit_again()).await?;
@@ -253,13 +255,6 @@ impl Runner<'_> {
         };
         for message in self.inbox.published(round, messages)? {
             (self.tell)(News::Delivered { message, round, leaf });
-        }
-        Ok(())
-    }
-
-    fn missed(&mut self, round: RoundId, reason: String) -> anyhow::Result<()> {
-        if self.inbox.called_off(round) {
-            (self.tell)(News::Missed { round, reason });
         }
         Ok(())
     }

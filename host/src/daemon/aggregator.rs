@@ -2,37 +2,31 @@
 
 use super::Process;
 use super::party::{
-    Door, Evidences, Fed, Feed, Intake, Listener, Publisher, Reading, Reads, Seat, Shelf, Standing, Upstream,
-    Use, data_disk,
+    Desk, Door, Fed, Intake, Listener, Reads, Shelf, Standing, Upstream, Use, data_disk, identities, room,
 };
 use crate::config::{AggregatorConfig, Deployment, resolve, signing_key};
-use crate::net::compute::Compute;
 use crate::role::Order;
 use crate::role::aggregator::{Aggregator, AggregatorError};
 use crate::round::conductor::Millis;
-use panetiere::bulletin::ClientBulletinEntry;
+use panetiere::bulletin::{ClientBulletinEntry, Epoch, EpochError};
 use panetiere::fault::Fault as _;
 use panetiere::ids::{AggregatorId, ClientId};
 use panetiere::protocol::AggregatorIdentity;
 use panetiere::sig::SigningKey;
 use panetiere::wire::DecodeWith as _;
 use panetiere_api::follow::FollowError;
-use panetiere_api::leaf::{Leaf, RoundId};
+use panetiere_api::leaf::RoundId;
 use panetiere_api::limits::RoundLimits;
 use panetiere_api::media::MediaType;
 use panetiere_api::round::{Blobs, Record};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tlog::note::Note;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 const TICK: Duration = Duration::from_millis(100);
-const QUEUE: usize = 64;
 /// A sum that does not stand in the log is made again after so long: over those clients that no other covers by then.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Posts that are checked before something else gets its turn: each is megabytes.
@@ -54,26 +48,14 @@ impl Reads for Aggregator {
     ) -> Result<Vec<Order>, FollowError> {
         self.advance(note, entries, blobs).map(|()| Vec::new())
     }
-
-    fn as_follow(error: &FollowError) -> Option<&FollowError> {
-        Some(error)
-    }
 }
 
 struct Daemon {
     id: AggregatorId,
     key: SigningKey,
-    seat: Seat<Aggregator>,
-    upstream: Arc<Upstream>,
-    publisher: Publisher,
-    evidences: Evidences,
+    desk: Desk<Aggregator>,
     intake: Arc<Intake>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
     summed: BTreeMap<RoundId, Instant>,
-    behind: u64,
-    caught_up: bool,
-    position: Arc<AtomicU64>,
 }
 
 /// Runs an aggregator until the process stops.
@@ -89,31 +71,15 @@ pub async fn run(process: Process, config_path: &Path, config: AggregatorConfig)
     let intake = Arc::new(Intake::new(Shelf::open(path.join("posts"))?, MediaType::Post));
     let record = Record::new(deployment.anchor.clone(), process.kernels);
     let door = Door { intake: Arc::clone(&intake), usage: Use::LeaveAndRead };
-    let listener = Listener::start((config_path, &config.tls), config.listen_data, None, door)?;
-    let stop = process.stop.child_token();
-    let publisher = Publisher::new(Arc::clone(&upstream), stop.clone());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let listener = Listener::start((config_path, &config.tls), config.listen_data, None, door, &room())?;
     let mut daemon = Daemon {
         id,
         key: signing_key(&resolve(config_path, &config.signing_key_file))?,
-        seat: Seat::new(Aggregator::new(id, record), Compute::new(threads, QUEUE)?),
-        upstream,
-        publisher: publisher.clone(),
-        evidences: Evidences::new(&path)?,
+        desk: Desk::new(Aggregator::new(id, record), upstream, &path, &process)?,
         intake,
-        tasks: TaskTracker::new(),
-        stop: stop.clone(),
         summed: BTreeMap::new(),
-        behind: 0,
-        caught_up: false,
-        position: Arc::new(AtomicU64::new(0)),
     };
-    daemon.upstream.watch(&process.readiness);
-    let position = Arc::clone(&daemon.position);
-    process.readiness.check("log", move || match position.load(Ordering::Relaxed) {
-        0 => Err("the log is not read yet".to_owned()),
-        size => Ok(Some(format!("read to {size}"))),
-    });
+    let stop = daemon.desk.stop.clone();
     let mut reload = process.reload.clone();
     let reloading = async {
         while reload.changed().await.is_ok() {
@@ -128,17 +94,13 @@ pub async fn run(process: Process, config_path: &Path, config: AggregatorConfig)
         }
     };
     let outcome = stop.run_until_cancelled(work).await;
-    stop.cancel();
-    tokio::join!(publisher.drain(), listener.drain());
-    daemon.seat.end(&daemon.tasks).await;
+    tokio::join!(daemon.desk.end(), listener.drain());
     outcome.unwrap_or(Ok(()))
 }
 
 impl Daemon {
     async fn serve(&mut self, process: &Process) -> anyhow::Result<()> {
-        self.behind = super::party::reach(&self.upstream).await?;
-        let mut feed = Feed::start(Arc::clone(&self.upstream), 0, &self.tasks, self.stop.clone());
-        self.read_to(process, 0);
+        let mut feed = self.desk.begin(process).await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let intake = Arc::clone(&self.intake);
@@ -148,50 +110,27 @@ impl Daemon {
                 () = intake.came.notified() => {}
                 _ = tick.tick() => {}
             }
-            if self.caught_up {
+            if self.desk.since().is_some() {
                 self.work().await?;
             }
         }
     }
 
-    fn read_to(&mut self, process: &Process, size: u64) {
-        self.position.store(size, Ordering::Relaxed);
-        if !self.caught_up && size >= self.behind {
-            self.caught_up = true;
-            process.ready();
-        }
-    }
-
     async fn read(&mut self, process: &Process, fed: Fed) -> anyhow::Result<()> {
-        let Fed { batch, done } = fed;
-        let from = batch.from;
-        let mut identities = Vec::new();
-        for entry in &batch.entries {
-            let Ok(Leaf::Epoch(signed)) = Leaf::parse(entry) else { continue };
-            let document = &signed.claim().document;
-            let key = SigningKey::from_scalar(&self.key.expose_scalar()).expect("the scalar of a key");
-            match AggregatorIdentity::new(self.id, key, document) {
-                Ok(identity) => identities.push((Arc::new(identity), document.digest())),
-                Err(error) => {
-                    let (epoch, code) = (document.number(), error.code());
-                    crate::safe_warn!("this aggregator sits out an epoch", epoch = epoch, code = code);
-                }
-            }
-        }
+        let (id, key) = (self.id, &self.key);
+        let make = |document: &Epoch| {
+            let key = SigningKey::from_scalar(&key.expose_scalar()).expect("the scalar of a key");
+            let sits_out = |error: &EpochError| {
+                let (epoch, code) = (document.number(), error.code());
+                crate::safe_warn!("this aggregator sits out an epoch", epoch = epoch, code = code);
+            };
+            AggregatorIdentity::new(id, key, document).inspect_err(sits_out).ok()
+        };
+        let identities = identities(&fed.batch.entries, make);
         let enrol =
             move |role: &mut Aggregator| identities.into_iter().for_each(|(id, epoch)| role.enrol(id, epoch));
-        self.seat.with("enrol", enrol).await?;
-        let reading = self.seat.read(0, batch, &self.upstream, &self.evidences).await?;
-        let size = self.seat.with("read", |role| role.record().size()).await?;
-        if let Reading::Done(orders) = reading {
-            self.publisher.submit(orders);
-        }
-        if size > from {
-            self.read_to(process, size);
-        }
-        // The feed may have ended.
-        let _ = done.send(size);
-        Ok(())
+        self.desk.seat.with("enrol", enrol).await?;
+        self.desk.read(process, 0, fed).await.map(drop)
     }
 
     async fn work(&mut self) -> anyhow::Result<()> {
@@ -212,9 +151,9 @@ impl Daemon {
             let unsummed: Vec<RoundId> = under_way.iter().copied().filter(unsummed).collect();
             (under_way, here, unsummed)
         };
-        let (under_way, here, unsummed) = self.seat.with("look", look).await?;
+        let (under_way, here, unsummed) = self.desk.seat.with("look", look).await?;
         let is_under_way = |round: RoundId| under_way.contains(&round);
-        self.publisher.keep(is_under_way);
+        self.desk.publisher.keep(is_under_way);
         self.summed.retain(|round, _| is_under_way(*round));
         self.intake.shelf.keep(is_under_way)?;
         if !here.is_empty() {
@@ -263,8 +202,8 @@ impl Daemon {
             }
             Ok(orders)
         };
-        let orders = self.seat.with("posts", deliver).await??;
-        self.publisher.submit(orders);
+        let orders = self.desk.seat.with("posts", deliver).await??;
+        self.desk.publisher.submit(orders);
         Ok(())
     }
 
@@ -278,8 +217,8 @@ impl Daemon {
                 ClientBulletinEntry::from_bytes_with(&*params, &bytes).ok()
             }))
         };
-        match self.seat.with("sum", sum).await? {
-            Some(Ok(order)) => self.publisher.submit([order]),
+        match self.desk.seat.with("sum", sum).await? {
+            Some(Ok(order)) => self.desk.publisher.submit([order]),
             Some(Err(error)) => {
                 crate::safe_warn!("there is no sum yet", round = round, code = error.code());
                 tracing::debug!(error = crate::chain::chain(&error), "there is no sum yet");

@@ -3,18 +3,16 @@
 
 use super::Process;
 use super::party::{
-    Backoff, Door, Evidences, Fed, Feed, Intake, Listener, Publisher, Reading, Reads, Seat, Shelf, Standing,
-    Upstream, Use, data_disk, tls_identity,
+    Backoff, Desk, Door, Fed, Intake, Listener, NotRead, Reads, Shelf, Standing, Table, Upstream, Use,
+    data_disk, identities, room, tls_identity,
 };
-use crate::config::{Deployment, LaneConfig, Parties, resolve, signing_key};
-use crate::net::Principals;
-use crate::net::compute::Compute;
+use crate::config::{Deployment, LaneConfig, resolve, signing_key};
 use crate::role::Order;
 use crate::role::lane::{Lane, LaneError};
 use crate::round::conductor::Millis;
 use crate::state::{ReleaseGuard, State};
 use anyhow::Context as _;
-use panetiere::bulletin::LaneItem;
+use panetiere::bulletin::{Epoch, EpochError, LaneItem};
 use panetiere::fault::Fault as _;
 use panetiere::ids::{ClientId, NodeId};
 use panetiere::protocol::{AnswerLog, LaneIdentity, rebuild_item};
@@ -22,7 +20,7 @@ use panetiere::sig::SigningKey;
 use panetiere::wire::{DecodeWith as _, Encode as _};
 use panetiere_api::client::Resume;
 use panetiere_api::follow::FollowError;
-use panetiere_api::leaf::{Leaf, RoundId};
+use panetiere_api::leaf::RoundId;
 use panetiere_api::limits::RoundLimits;
 use panetiere_api::media::MediaType;
 use panetiere_api::path::{ClientKeyId, Path as Resource};
@@ -31,20 +29,25 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tlog::note::Note;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 const TICK: Duration = Duration::from_millis(100);
-const QUEUE: usize = 64;
 /// A sum that does not stand in the log is asked for again after so long.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Items that are verified before something else gets its turn.
 const AT_ONCE: usize = 16;
+
+impl NotRead for LaneError {
+    fn as_follow(&self) -> Option<&FollowError> {
+        match self {
+            Self::Follow(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl Reads for Lane {
     type Error = LaneError;
@@ -62,13 +65,6 @@ impl Reads for Lane {
     ) -> Result<Vec<Order>, LaneError> {
         self.advance(note, entries, blobs)
     }
-
-    fn as_follow(error: &LaneError) -> Option<&FollowError> {
-        match error {
-            LaneError::Follow(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// Items of one client that other lanes had.
@@ -82,22 +78,14 @@ struct Daemon {
     id: NodeId,
     key: SigningKey,
     guard: Arc<ReleaseGuard>,
-    seat: Seat<Lane>,
-    upstream: Arc<Upstream>,
+    desk: Desk<Lane>,
     /// The other lanes.
     others: Vec<Arc<Upstream>>,
-    publisher: Publisher,
-    evidences: Evidences,
     intake: Arc<Intake>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
     report: mpsc::Sender<Found>,
     rebuilding: bool,
     rebuilt: BTreeMap<(RoundId, ClientId), (Instant, Backoff)>,
     summed: BTreeMap<RoundId, Instant>,
-    behind: u64,
-    caught_up: bool,
-    position: Arc<AtomicU64>,
 }
 
 /// Runs a lane until the process stops.
@@ -119,54 +107,32 @@ pub async fn run(mut process: Process, config_path: &Path, config: LaneConfig) -
             let bytes = kept.shelf.read(round, client).ok()??;
             LaneItem::from_bytes_with(params, &bytes).ok()
         }));
-    let parties = Parties::read(&resolve(config_path, &config.parties_file))?;
-    let principals = Arc::new(Principals::new(parties.known, parties.revoked)?);
+    let table = Table::open(config_path, &config.parties_file)?;
+    let (principals, room) = (Arc::clone(&table.principals), room());
     let door = |usage| Door { intake: Arc::clone(&intake), usage };
     let files = (config_path, &config.tls);
-    let data = Listener::start(files, config.listen.data, None, door(Use::Leave))?;
-    let operator =
-        Listener::start(files, config.listen.operator, Some(Arc::clone(&principals)), door(Use::Read))?;
-    let stop = process.stop.child_token();
-    let publisher = Publisher::new(Arc::clone(&upstream), stop.clone());
+    let data = Listener::start(files, config.listen.data, None, door(Use::Leave), &room)?;
+    let operator = Listener::start(files, config.listen.operator, Some(principals), door(Use::Read), &room)?;
     let (report, found) = mpsc::channel(4);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut daemon = Daemon {
         id,
         key: signing_key(&resolve(config_path, &config.signing_key_file))?,
         guard,
-        seat: Seat::new(lane, Compute::new(threads, QUEUE)?),
-        upstream,
+        desk: Desk::new(lane, upstream, &path, &process)?,
         others: others(&deployment, id, files)?,
-        publisher: publisher.clone(),
-        evidences: Evidences::new(&path)?,
         intake,
-        tasks: TaskTracker::new(),
-        stop: stop.clone(),
         report,
         rebuilding: false,
         rebuilt: BTreeMap::new(),
         summed: BTreeMap::new(),
-        behind: 0,
-        caught_up: false,
-        position: Arc::new(AtomicU64::new(0)),
     };
-    daemon.upstream.watch(&process.readiness);
-    let position = Arc::clone(&daemon.position);
-    process.readiness.check("log", move || match position.load(Ordering::Relaxed) {
-        0 => Err("the log is not read yet".to_owned()),
-        size => Ok(Some(format!("read to {size}"))),
-    });
+    let stop = daemon.desk.stop.clone();
     let mut reload = process.reload.clone();
     let reloading = async {
         while reload.changed().await.is_ok() {
             data.reload();
             operator.reload();
-            let table =
-                Parties::read(&resolve(config_path, &config.parties_file)).map_err(anyhow::Error::new);
-            let replaced = table.and_then(|table| Ok(principals.replace(table.known, table.revoked)?));
-            if replaced.is_err() {
-                crate::safe_error!("the table of parties was not read again: the old one stays in use");
-            }
+            table.reload();
         }
         std::future::pending().await
     };
@@ -177,9 +143,7 @@ pub async fn run(mut process: Process, config_path: &Path, config: LaneConfig) -
         }
     };
     let outcome = stop.run_until_cancelled(work).await;
-    stop.cancel();
-    tokio::join!(publisher.drain(), data.drain(), operator.drain());
-    daemon.seat.end(&daemon.tasks).await;
+    tokio::join!(daemon.desk.end(), data.drain(), operator.drain());
     outcome.unwrap_or(Ok(()))
 }
 
@@ -243,9 +207,7 @@ fn look(lane: &Lane, id: NodeId, intake: &Intake) -> Look {
 
 impl Daemon {
     async fn serve(&mut self, process: &mut Process, mut found: mpsc::Receiver<Found>) -> anyhow::Result<()> {
-        self.behind = super::party::reach(&self.upstream).await?;
-        let mut feed = Feed::start(Arc::clone(&self.upstream), 0, &self.tasks, self.stop.clone());
-        self.read_to(process, 0);
+        let mut feed = self.desk.begin(process).await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let intake = Arc::clone(&self.intake);
@@ -256,59 +218,36 @@ impl Daemon {
                 () = intake.came.notified() => {}
                 _ = tick.tick() => {}
             }
-            if self.caught_up {
+            if self.desk.since().is_some() {
                 self.work().await?;
             }
         }
     }
 
-    fn read_to(&mut self, process: &Process, size: u64) {
-        self.position.store(size, Ordering::Relaxed);
-        if !self.caught_up && size >= self.behind {
-            self.caught_up = true;
-            process.ready();
-        }
-    }
-
     async fn read(&mut self, process: &Process, fed: Fed) -> anyhow::Result<()> {
-        let Fed { batch, done } = fed;
-        let from = batch.from;
-        let mut identities = Vec::new();
-        for entry in &batch.entries {
-            let Ok(Leaf::Epoch(signed)) = Leaf::parse(entry) else { continue };
-            let document = &signed.claim().document;
-            let key = SigningKey::from_scalar(&self.key.expose_scalar()).expect("the scalar of a key");
-            let guard = Arc::clone(&self.guard) as Arc<dyn AnswerLog>;
-            match LaneIdentity::new(self.id, key, document, guard) {
-                Ok(identity) => identities.push((Arc::new(identity), document.digest())),
-                Err(error) => {
-                    let (epoch, code) = (document.number(), error.code());
-                    crate::safe_warn!("this lane sits out an epoch", epoch = epoch, code = code);
-                }
-            }
-        }
+        let (id, key, guard) = (self.id, &self.key, &self.guard);
+        let make = |document: &Epoch| {
+            let key = SigningKey::from_scalar(&key.expose_scalar()).expect("the scalar of a key");
+            let identity = LaneIdentity::new(id, key, document, Arc::clone(guard) as Arc<dyn AnswerLog>);
+            let sits_out = |error: &EpochError| {
+                let (epoch, code) = (document.number(), error.code());
+                crate::safe_warn!("this lane sits out an epoch", epoch = epoch, code = code);
+            };
+            identity.inspect_err(sits_out).ok()
+        };
+        let identities = identities(&fed.batch.entries, make);
         let enrol =
             move |lane: &mut Lane| identities.into_iter().for_each(|(id, epoch)| lane.enrol(id, epoch));
-        self.seat.with("enrol", enrol).await?;
-        let reading = self.seat.read(0, batch, &self.upstream, &self.evidences).await?;
-        let size = self.seat.with("read", |lane| lane.record().size()).await?;
-        if let Reading::Done(orders) = reading {
-            self.publisher.submit(orders);
-        }
-        if size > from {
-            self.read_to(process, size);
-        }
-        // The feed may have ended.
-        let _ = done.send(size);
-        Ok(())
+        self.desk.seat.with("enrol", enrol).await?;
+        self.desk.read(process, 0, fed).await.map(drop)
     }
 
     async fn work(&mut self) -> anyhow::Result<()> {
         let (id, intake) = (self.id, Arc::clone(&self.intake));
         let Look { under_way, wanted, missing, unsummed } =
-            self.seat.with("look", move |lane| look(lane, id, &intake)).await?;
+            self.desk.seat.with("look", move |lane| look(lane, id, &intake)).await?;
         let is_under_way = |round: RoundId| under_way.contains(&round);
-        self.publisher.keep(is_under_way);
+        self.desk.publisher.keep(is_under_way);
         self.summed.retain(|round, _| is_under_way(*round));
         self.rebuilt.retain(|(round, _), _| is_under_way(*round));
         self.intake.shelf.keep(is_under_way)?;
@@ -321,12 +260,12 @@ impl Daemon {
         }
         self.look_for(missing);
         if unsummed.iter().any(|round| self.summed.get(round).is_none_or(|at| at.elapsed() >= AGAIN)) {
-            let sums = self.seat.with("sum", Lane::sums).await?.context("this lane must not go on")?;
+            let sums = self.desk.seat.with("sum", Lane::sums).await?.context("this lane must not go on")?;
             for (round, sum) in sums {
                 match sum {
                     Ok(order) => {
                         self.summed.insert(round, Instant::now());
-                        self.publisher.submit([order]);
+                        self.desk.publisher.submit([order]);
                     }
                     // An item is missing: it is asked for.
                     Err(error) => tracing::debug!(error = crate::chain::chain(&error), "there is no sum yet"),
@@ -360,8 +299,8 @@ impl Daemon {
             }
             Ok(orders)
         };
-        let orders = self.seat.with("items", deliver).await??;
-        self.publisher.submit(orders);
+        let orders = self.desk.seat.with("items", deliver).await??;
+        self.desk.publisher.submit(orders);
         Ok(())
     }
 
@@ -378,7 +317,7 @@ impl Daemon {
             self.rebuilt.entry((round, client)).or_insert((Instant::now(), Backoff::default()));
         *at = Instant::now() + backoff.step();
         self.rebuilding = true;
-        let (others, report, stop) = (self.others.clone(), self.report.clone(), self.stop.clone());
+        let (others, report, stop) = (self.others.clone(), self.report.clone(), self.desk.stop.clone());
         let ask = async move {
             let path = Resource::Share(round, name).to_string();
             let mut items = Vec::new();
@@ -393,7 +332,7 @@ impl Daemon {
             // The lane may be gone.
             let _ = report.send(Found { round, client, items }).await;
         };
-        self.tasks.spawn(async move { stop.run_until_cancelled(ask).await });
+        self.desk.tasks.spawn(async move { stop.run_until_cancelled(ask).await });
     }
 
     /// Makes an item from those of other lanes, and keeps it.
@@ -433,8 +372,8 @@ impl Daemon {
             intake.came.notify_one();
             Ok(Vec::new())
         };
-        let orders = self.seat.with("rebuild", rebuild).await??;
-        self.publisher.submit(orders);
+        let orders = self.desk.seat.with("rebuild", rebuild).await??;
+        self.desk.publisher.submit(orders);
         Ok(())
     }
 }

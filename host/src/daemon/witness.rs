@@ -1,11 +1,12 @@
 //! The daemon of a witness: `POST /add-checkpoint` as C2SP tlog-witness has it, over a memory that it never loses unseen.
 
-use super::party::{Evidences, Listener, data_disk};
+use super::party::{Evidences, Listener, data_disk, room};
 use super::{Process, unix_time};
 use crate::config::{Deployment, WitnessConfig, cosigner, resolve};
 use crate::net::compute::Compute;
 use crate::net::{Answer, BodyRule, Call, Handler, Resource, Rule, metrics};
 use crate::state::{SplitView, State, StateError, WitnessError, WitnessState};
+use crate::store::head_of;
 use anyhow::Context as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
@@ -42,7 +43,7 @@ impl Desk {
     fn keep(&self, SplitView { first, second }: &SplitView) {
         crate::safe_error!("the log asks to cosign a second history");
         metrics::split_view("witness_split_view");
-        let size = crate::round::audit::size_of(second).unwrap_or(0);
+        let size = head_of(second).map_or(0, |head| head.size);
         let kept =
             self.evidences.keep("witness_split_view", size, Some(&first.to_string()), &second.to_string());
         // It is in the state besides.
@@ -126,7 +127,7 @@ pub async fn run(mut process: Process, config_path: &Path, config: WitnessConfig
     });
     let broken = CancellationToken::new();
     let plane = Plane { desk: Arc::clone(&desk), compute: Compute::new(1, QUEUE)?, broken: broken.clone() };
-    let listener = Listener::start((config_path, &config.tls), config.listen_data, None, plane)?;
+    let listener = Listener::start((config_path, &config.tls), config.listen_data, None, plane, &room())?;
     process.readiness.check("state", move || match desk.witness.head(desk.log.origin()) {
         Ok(head) => Ok(head.map(|head| format!("cosigned up to {}", head.size))),
         Err(error) => Err(crate::chain::chain(&error)),

@@ -13,6 +13,7 @@ use super::{Anchor, Blobs, Phase};
 use crate::chain::chain;
 use crate::store::disk::Disk;
 use crate::store::fsck;
+use crate::store::head_of;
 use crate::store::tiles::PublishedTiles;
 use chipmunk::ring::backend::Kernels;
 use panetiere::evidence::Evidence;
@@ -20,7 +21,6 @@ use panetiere::fault::{Attribution, Fault};
 use panetiere::ids::SessionId;
 use panetiere_api::leaf::RoundId;
 use std::sync::Arc;
-use tlog::checkpoint::Checkpoint;
 use tlog::note::Note;
 
 /// What came of one thing that was looked at.
@@ -175,8 +175,8 @@ pub fn audit(anchor: Anchor, kernels: &'static Kernels, place: &Place<'_>, round
 }
 
 /// Leaves of a checkpoint's tree, as it claims.
-pub fn size_of(note: &Note) -> Option<u64> {
-    note.text().parse::<Checkpoint>().ok().map(|checkpoint| checkpoint.head().size)
+fn size_of(note: &Note) -> Option<u64> {
+    head_of(note).ok().map(|head| head.size)
 }
 
 impl Audit {

@@ -127,15 +127,8 @@ impl Cosigning {
         lines: impl IntoIterator<Item = Signature>,
     ) -> Result<Vec<Signature>, StoreError> {
         let Some(note) = store.checkpoint_of(size)? else { return Ok(Vec::new()) };
-        let mut new: Vec<Signature> = Vec::new();
-        for line in lines {
-            let of = |key: &&VerifierKey| (key.name(), key.id()) == (line.name(), line.id());
-            let Some(witness) = self.quorum.witnesses().iter().find(of) else { continue };
-            let twice = carries(&note, witness) || new.iter().any(|other| signed_by(other, witness));
-            if !twice && witness.verify(note.text(), line.bytes()).is_ok() {
-                new.push(line);
-            }
-        }
+        let mut new = genuine(&note, self.quorum.witnesses(), lines);
+        new.retain(|line| !has(note.signatures(), line));
         Ok(new)
     }
 
@@ -152,6 +145,27 @@ impl Cosigning {
             self.cosigned = Some((head, Arc::new(note.clone())));
         }
     }
+}
+
+/// Those of the lines that are cosignatures of some of these witnesses under a checkpoint, of each the first.
+pub fn genuine<'k>(
+    note: &Note,
+    witnesses: impl IntoIterator<Item = &'k VerifierKey> + Clone,
+    lines: impl IntoIterator<Item = Signature>,
+) -> Vec<Signature> {
+    let mut good: Vec<Signature> = Vec::new();
+    for line in lines {
+        let mut known = witnesses.clone().into_iter().filter(|key| signed_by(&line, key));
+        if !has(&good, &line) && known.any(|key| key.verify(note.text(), line.bytes()).is_ok()) {
+            good.push(line);
+        }
+    }
+    good
+}
+
+/// Whether a line of the same key is among these.
+pub fn has(lines: &[Signature], line: &Signature) -> bool {
+    lines.iter().any(|other| (other.name(), other.id()) == (line.name(), line.id()))
 }
 
 fn signed_by(line: &Signature, key: &VerifierKey) -> bool {

@@ -55,6 +55,12 @@ pub fn push(bundle: &mut Vec<u8>, entry: &[u8]) -> Result<(), EntryError> {
     Ok(())
 }
 
+/// The first entry of some in a row, and what comes after it. None: there is none, or not all of it.
+pub fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, after) = bytes.split_first_chunk::<2>()?;
+    after.split_at_checked(u16::from_be_bytes(*length).into())
+}
+
 impl Bundle {
     /// Reads the entries of this bundle, without copying them.
     ///
@@ -64,9 +70,7 @@ impl Bundle {
         let mut entries = Vec::with_capacity(self.width().into());
         let mut rest = bytes;
         for entry in 0..self.width() {
-            let short = EntryError::Truncated { bundle: self, entry };
-            let (length, after) = rest.split_first_chunk::<2>().ok_or(short)?;
-            let (body, after) = after.split_at_checked(u16::from_be_bytes(*length).into()).ok_or(short)?;
+            let (body, after) = next(rest).ok_or(EntryError::Truncated { bundle: self, entry })?;
             entries.push(body);
             rest = after;
         }

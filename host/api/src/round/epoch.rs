@@ -2,6 +2,7 @@
 
 use super::void::Void;
 use crate::leaf::{Credential, EpochPlan, RoundKind};
+use crate::path::ClientKeyId;
 use chipmunk::ring::backend::Kernels;
 use panetiere::bulletin::Mode;
 use panetiere::channel::Encoding;
@@ -33,7 +34,7 @@ pub struct EpochState {
     messages: Arc<ProtocolParams>,
     tickets: Option<Arc<ProtocolParams>>,
     members: Vec<Member>,
-    by_key: BTreeMap<[u8; VerifyingKey::LEN], ClientId>,
+    by_name: Arc<BTreeMap<ClientKeyId, ClientId>>,
     opened: u32,
 }
 
@@ -63,7 +64,8 @@ impl EpochState {
             return Err(Void::EpochRoster { what: "aggregators", expected: needed, found: aggregators });
         }
         plan.witnesses.quorum(log).map_err(Void::EpochWitnesses)?;
-        Ok(Self { plan, digest, messages, tickets, members: Vec::new(), by_key: BTreeMap::new(), opened: 0 })
+        let (members, by_name) = Default::default();
+        Ok(Self { plan, digest, messages, tickets, members, by_name, opened: 0 })
     }
 
     /// The plan.
@@ -97,7 +99,17 @@ impl EpochState {
 
     /// Who has this key.
     pub fn client_of(&self, key: &VerifyingKey) -> Option<ClientId> {
-        self.by_key.get(&key.to_sec1()).copied()
+        self.client_named(&ClientKeyId::of(key))
+    }
+
+    /// Who has a key of this name.
+    pub fn client_named(&self, name: &ClientKeyId) -> Option<ClientId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The admitted clients by the names of their keys: as they are now, to be held beside the record.
+    pub fn names(&self) -> Arc<BTreeMap<ClientKeyId, ClientId>> {
+        Arc::clone(&self.by_name)
     }
 
     /// Rounds opened so far.
@@ -111,12 +123,12 @@ impl EpochState {
     }
 
     pub(super) fn admit(&mut self, member: Member) -> Result<ClientId, Void> {
-        let key = member.key.to_sec1();
-        if let Some(&client) = self.by_key.get(&key) {
+        let name = ClientKeyId::of(&member.key);
+        if let Some(client) = self.client_named(&name) {
             return Err(Void::DuplicateKey { client });
         }
         let client = ClientId(u32::try_from(self.members.len()).expect("a log has fewer admissions"));
-        self.by_key.insert(key, client);
+        Arc::make_mut(&mut self.by_name).insert(name, client);
         self.members.push(member);
         Ok(client)
     }

@@ -146,6 +146,11 @@ impl Session {
         Self { missing, ..self }
     }
 
+    /// Whether something may still come of it: it is not called off, and has no result.
+    pub const fn awaits_result(&self) -> bool {
+        !self.is_called_off() && self.result().is_none()
+    }
+
     /// Whether a post may count now.
     const fn takes_posts(&self) -> bool {
         #[cfg(feature = "test-util")]

@@ -7,25 +7,21 @@ mod put;
 mod routes;
 mod witnesses;
 
+use super::party::{Listener, Table};
 use super::{Process, unix_time};
-use crate::bulletin::{Bulletin, Refused, SharedBulletin};
+use crate::bulletin::{Bulletin, Refused};
 use crate::chain::chain;
-use crate::config::{self, BulletinConfig, Deployment, Parties};
+use crate::config::{self, BulletinConfig, Deployment};
 use crate::net::budget::ByteBudget;
 use crate::net::compute::Compute;
-use crate::net::quota::{Quotas, Rate};
-use crate::net::serve::bind;
-use crate::net::tls::ClientCertificates;
-use crate::net::{Access, NetLimits, Plane, Principals, Server, ServerTls, metrics};
+use crate::round::Record;
 use crate::round::conductor::Millis;
-use crate::round::{Record, Void};
 use crate::store::disk::{Disk, LocalDisk};
 use crate::store::log::{Log, Pace};
 use crate::store::{Options, Store};
 use anyhow::{Context as _, anyhow, bail};
 use panetiere_api::leaf::Leaf;
 use routes::Routes;
-use rustls::time_provider::DefaultTimeProvider;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,14 +31,9 @@ use tokio::task::spawn_blocking;
 const BEAT: Duration = Duration::from_millis(250);
 /// How often old rounds are deleted.
 const DELETE_EVERY: Duration = Duration::from_secs(10);
-/// Writes a second of one party, and how many at once.
-const PARTY_REQUESTS: Rate = Rate { per_s: 400, burst: 4_000 };
-/// Bytes a second of one party, and how many at once.
-const PARTY_BYTES: Rate = Rate { per_s: 256 << 20, burst: 1 << 30 };
-
 /// What the planes and the tasks share.
 pub(super) struct Service {
-    bulletin: SharedBulletin,
+    bulletin: Arc<Bulletin>,
     compute: Compute,
     started: Instant,
     process: Process,
@@ -157,9 +148,6 @@ fn append_epochs(bulletin: &Bulletin, directory: &Path) -> anyhow::Result<()> {
                 accepted.committed.blocking_recv().map_err(|_| anyhow!("the log's thread has ended"))??;
                 crate::safe_info!("epoch begins", epoch = number);
             }
-            Err(Refused::Void(void)) if matches!(*void, Void::EpochChain { .. }) => {
-                return Err(anyhow!(Refused::Void(void)).context(about()));
-            }
             Err(error) => return Err(anyhow!(error).context(about())),
         }
     }
@@ -168,69 +156,34 @@ fn append_epochs(bulletin: &Bulletin, directory: &Path) -> anyhow::Result<()> {
 
 /// What listens.
 struct Planes {
-    data: Server,
-    operator: Server,
-    data_tls: Arc<ServerTls>,
-    operator_tls: Arc<ServerTls>,
-    principals: Arc<Principals>,
+    data: Listener,
+    operator: Listener,
+    table: Table,
 }
 
 impl Planes {
     fn start(path: &Path, config: &BulletinConfig, service: &Arc<Service>) -> anyhow::Result<Self> {
-        let (certificate, key) = tls_files(path, config)?;
-        let clock = Arc::new(DefaultTimeProvider);
-        let tls =
-            |clients| ServerTls::new(&certificate, key.as_bytes(), clients, clock.clone()).map(Arc::new);
-        let data_tls = tls(ClientCertificates::NotAsked).context("the certificate")?;
-        let operator_tls = tls(ClientCertificates::Asked).context("the certificate")?;
-        let parties = Parties::read(&config::resolve(path, &config.parties_file))?;
-        let principals = Arc::new(Principals::new(parties.known, parties.revoked)?);
-        let budget = ByteBudget::new(config.storage.max_inflight_bytes);
-        let limits = NetLimits { inflight_bytes: config.storage.max_inflight_bytes, ..NetLimits::default() };
-        let plane = |name, tls, access, quotas| Plane {
-            name,
-            handler: Routes { service: Arc::clone(service), operator: name == "operator" },
-            access,
-            tls: Some(tls),
-            quotas,
-            budget: budget.clone(),
-            limits,
-            clock: clock.clone(),
-        };
-        let bind = |address| bind(address).with_context(|| format!("cannot listen on {address}"));
-        let quotas = Arc::new(Quotas::new(PARTY_REQUESTS, PARTY_BYTES, 256));
-        let data = plane("data", Arc::clone(&data_tls), Access::Public, None);
-        let access = Access::Principals(Arc::clone(&principals));
-        let operator = plane("operator", Arc::clone(&operator_tls), access, Some(quotas));
+        let room = ByteBudget::new(config.storage.max_inflight_bytes);
+        let routes = |operator| Routes { service: Arc::clone(service), operator };
+        let table = Table::open(path, &config.parties_file)?;
+        let (files, parties) = ((path, &config.tls), Arc::clone(&table.principals));
         Ok(Self {
-            data: Server::start(bind(config.listen.data)?, data)?,
-            operator: Server::start(bind(config.listen.operator)?, operator)?,
-            data_tls,
-            operator_tls,
-            principals,
+            data: Listener::start(files, config.listen.data, None, routes(false), &room)?,
+            operator: Listener::start(files, config.listen.operator, Some(parties), routes(true), &room)?,
+            table,
         })
     }
 
     /// Reads again what may change while the daemon runs.
-    fn reload(&self, path: &Path, config: &BulletinConfig) -> anyhow::Result<()> {
-        let (certificate, key) = tls_files(path, config)?;
-        let facts = self.data_tls.reload(&certificate, key.as_bytes())?;
-        self.operator_tls.reload(&certificate, key.as_bytes())?;
-        metrics::certificate("server", facts.validity.not_after, unix_time());
-        let parties = Parties::read(&config::resolve(path, &config.parties_file))?;
-        self.principals.replace(parties.known, parties.revoked)?;
-        Ok(())
+    fn reload(&self) {
+        self.data.reload();
+        self.operator.reload();
+        self.table.reload();
     }
 
     async fn drain(self) {
         tokio::join!(self.data.drain(), self.operator.drain());
     }
-}
-
-fn tls_files(path: &Path, config: &BulletinConfig) -> anyhow::Result<(Vec<u8>, zeroize::Zeroizing<String>)> {
-    let certificate = config::resolve(path, &config.tls.certificate_file);
-    let pem = std::fs::read(&certificate).with_context(|| format!("{}", certificate.display()))?;
-    Ok((pem, config::secret_text(&config::resolve(path, &config.tls.private_key_file))?))
 }
 
 /// Moves the rounds on until the process is to stop.
@@ -282,10 +235,7 @@ async fn drive(
             _ = durable.changed() => {}
             () = tokio::time::sleep(wait) => {}
             Ok(()) = reload.changed() => {
-                if let Err(error) = planes.reload(path, config) {
-                    crate::safe_error!("not reloaded: what was in use stays in use");
-                    tracing::debug!(error = %format!("{error:#}"), "not reloaded");
-                }
+                planes.reload();
                 let (bulletin, epochs) = (Arc::clone(&service.bulletin), config::resolve(path, &config.epochs_dir));
                 if spawn_blocking(move || append_epochs(&bulletin, &epochs)).await?.is_err() {
                     crate::safe_error!("an epoch was not appended");

@@ -2,6 +2,7 @@
 
 use super::Service;
 use crate::config::{Deployment, Endpoint};
+use crate::store::head_of;
 use http::StatusCode;
 use panetiere::fault::Fault as _;
 use panetiere_api::client::{Client, Upload};
@@ -47,7 +48,7 @@ async fn ask(service: Arc<Service>, client: Client, who: [u8; 32]) {
                 continue;
             }
         };
-        let Some(asked) = crate::round::audit::size_of(request.note()) else { return };
+        let Ok(asked) = head_of(request.note()).map(|head| head.size) else { return };
         let upload = Upload::Bytes(request.to_string().into());
         match client.post(&Path::AddCheckpoint.to_string(), MediaType::Text, upload).await {
             Ok(answer) => {

@@ -4,7 +4,7 @@
 use super::shelf::{Conflict, Shelf};
 use crate::net::{Answer, BodyReader, BodyRule, Call, Handler, Principal, Resource, Role, Rule};
 use http::{Method, StatusCode};
-use panetiere::ids::{ClientId, EpochDigest};
+use panetiere::ids::ClientId;
 use panetiere_api::leaf::RoundId;
 use panetiere_api::media::MediaType;
 use panetiere_api::path::{ClientKeyId, Path, query};
@@ -17,12 +17,10 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
-type Names = Arc<BTreeMap<ClientKeyId, ClientId>>;
-
 #[derive(Debug)]
 struct Open {
     len: u64,
-    names: Names,
+    names: Arc<BTreeMap<ClientKeyId, ClientId>>,
 }
 
 /// What planes know of the log.
@@ -30,7 +28,6 @@ struct Open {
 struct Table {
     rounds: BTreeMap<RoundId, Open>,
     next: u64,
-    names: BTreeMap<EpochDigest, Names>,
 }
 
 /// What is taken, shared by a party's planes and the party.
@@ -53,34 +50,14 @@ impl Intake {
     /// Takes note of what was read of the log. `len` tells how long a body of a round is, if there are any. Returns the
     /// rounds that are under way.
     pub fn update(&self, record: &Record, len: impl Fn(&Session) -> Option<u64>) -> Vec<RoundId> {
-        let under_way: Vec<&Session> = record
-            .rounds()
-            .filter(|session| !session.is_called_off() && session.result().is_none())
-            .collect();
+        let under_way: Vec<&Session> = record.rounds().filter(|session| session.awaits_result()).collect();
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.next = record.next_round().0;
-        let mut names = BTreeMap::new();
-        for epoch in under_way.iter().filter_map(|session| record.epoch_of(session.epoch())) {
-            let known = table.names.get(epoch.digest()).cloned().unwrap_or_default();
-            let count = epoch.members().count();
-            let known = if known.len() == count {
-                known
-            } else {
-                let mut more = (*known).clone();
-                // Members are numbered in the order of their coming.
-                more.extend(
-                    epoch.members().skip(known.len()).map(|(id, member)| (ClientKeyId::of(&member.key), id)),
-                );
-                Arc::new(more)
-            };
-            names.insert(*epoch.digest(), known);
-        }
         let open = |session: &&Session| {
-            let names = Arc::clone(names.get(session.epoch())?);
+            let names = record.epoch_of(session.epoch())?.names();
             Some((session.round(), Open { len: len(session)?, names }))
         };
         table.rounds = under_way.iter().filter_map(open).collect();
-        table.names = names;
         under_way.iter().map(|session| session.round()).collect()
     }
 

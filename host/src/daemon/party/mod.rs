@@ -6,6 +6,7 @@
 //! [`Compute`](crate::net::compute::Compute).
 
 mod bodies;
+mod desk;
 mod error;
 mod feed;
 mod intake;
@@ -17,14 +18,16 @@ mod shelf;
 mod upstream;
 
 pub use bodies::RemoteBodies;
+pub use desk::{Desk, identities};
 pub use error::UpstreamError;
 pub use feed::{Batch, Fed, Feed};
 pub use intake::{Door, Intake, Use};
-pub use planes::Listener;
+pub use planes::{Listener, Table, room};
 pub use publisher::Publisher;
-pub use reading::{Evidences, Reading, Reads, Seat};
+pub use reading::{Evidences, NotRead, Reading, Reads, Seat};
 pub use setup::{Beside, data_disk, tls_identity};
 pub use shelf::{Shelf, Standing};
 pub use upstream::{Backoff, Upstream};
 
-pub(in crate::daemon) use setup::{directory, reach};
+pub(crate) use setup::directory;
+use setup::reach;

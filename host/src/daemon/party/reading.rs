@@ -26,10 +26,22 @@ use tokio_util::task::TaskTracker;
 /// How long a job under way may take when the daemon goes down.
 const LAST: Duration = Duration::from_millis(500);
 
+/// Why a role did not read on.
+pub trait NotRead: Fault + Send + Sync + 'static {
+    /// The error as one of the reader, after which the role goes on.
+    fn as_follow(&self) -> Option<&FollowError>;
+}
+
+impl NotRead for FollowError {
+    fn as_follow(&self) -> Option<&FollowError> {
+        Some(self)
+    }
+}
+
 /// A role that reads the log.
 pub trait Reads: Send + 'static {
     /// Why it did not read on.
-    type Error: Fault + Send + Sync + 'static;
+    type Error: NotRead;
 
     /// What the log makes of the rounds.
     fn record(&self) -> &Record;
@@ -45,9 +57,6 @@ pub trait Reads: Send + 'static {
         entries: &[Vec<u8>],
         blobs: &dyn Blobs,
     ) -> Result<Vec<Order>, Self::Error>;
-
-    /// The error as one of the reader, after which the role goes on.
-    fn as_follow(error: &Self::Error) -> Option<&FollowError>;
 }
 
 /// What became of a batch.
@@ -152,7 +161,7 @@ impl<T: Reads> Seat<T> {
                 }
                 Err(error) => error,
             };
-            let Some(follow) = T::as_follow(&error) else {
+            let Some(follow) = error.as_follow() else {
                 return Err(error).context("this party must not go on");
             };
             metrics::follow_error(follow.code());

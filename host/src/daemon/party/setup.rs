@@ -27,7 +27,7 @@ pub fn data_disk(config_path: &Path, data_dir: &Path) -> anyhow::Result<(PathBuf
 ///
 /// # Errors
 /// The system's.
-pub(in crate::daemon) fn directory(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn directory(path: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.with_context(|| format!("the directory {}", path.display()))
 }
@@ -87,7 +87,7 @@ impl Blobs for Beside {
 ///
 /// # Errors
 /// If it is not the one that the deployment names: waiting does not help then.
-pub(in crate::daemon) async fn reach(upstream: &Upstream) -> anyhow::Result<u64> {
+pub(super) async fn reach(upstream: &Upstream) -> anyhow::Result<u64> {
     let mut backoff = Backoff::default();
     loop {
         match upstream.size().await {

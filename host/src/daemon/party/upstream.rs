@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 use tlog::checkpoint::Checkpoint;
+use tlog::entry;
 use tlog::note::Note;
 
 /// How long a reader waits for the next checkpoint, in milliseconds.
@@ -226,11 +227,9 @@ impl Upstream {
         let answer = self.get("leaves", &path, (to - from) * MAX_FRAMED, Resume::Never).await?;
         let mut rest = &answer.body[..];
         for _ in from..to {
-            let entry = rest
-                .split_first_chunk::<2>()
-                .and_then(|(len, after)| after.split_at_checked(usize::from(u16::from_be_bytes(*len))));
-            let (entry, after) = entry.ok_or_else(|| self.malformed("leaves", "they end too early"))?;
-            entries.push(entry.to_vec());
+            let next = entry::next(rest);
+            let (leaf, after) = next.ok_or_else(|| self.malformed("leaves", "they end too early"))?;
+            entries.push(leaf.to_vec());
             rest = after;
         }
         if rest.is_empty() { Ok(()) } else { Err(self.malformed("leaves", "bytes follow the last one")) }

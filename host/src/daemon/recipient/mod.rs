@@ -6,11 +6,8 @@ mod outbox;
 mod webhook;
 
 use super::Process;
-use super::party::{
-    Backoff, Evidences, Fed, Feed, Publisher, Reading, Reads, RemoteBodies, Seat, Upstream, data_disk,
-};
+use super::party::{Backoff, Desk, Reads, RemoteBodies, Upstream, data_disk};
 use crate::config::{Deployment, RecipientConfig, resolve, signing_key};
-use crate::net::compute::Compute;
 use crate::role::Order;
 use crate::role::recipient::{Attempt, Recipient};
 use crate::round::conductor::Millis;
@@ -26,16 +23,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tlog::note::Note;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 const TICK: Duration = Duration::from_millis(100);
-const QUEUE: usize = 64;
 /// Posts that are fetched at once: each is in memory while it is.
 const PREFETCH: usize = 2;
 /// A result that has not come into the log is computed and handed over again after so long.
@@ -57,10 +50,6 @@ impl Reads for Recipient {
     ) -> Result<Vec<Order>, FollowError> {
         self.advance(note, entries, blobs).map(|()| Vec::new())
     }
-
-    fn as_follow(error: &FollowError) -> Option<&FollowError> {
-        Some(error)
-    }
 }
 
 /// Why a round is looked at again only later.
@@ -70,23 +59,15 @@ struct Later {
 }
 
 struct Daemon {
-    seat: Seat<Recipient>,
-    upstream: Arc<Upstream>,
-    publisher: Publisher,
-    evidences: Evidences,
+    desk: Desk<Recipient>,
     bodies: Arc<RemoteBodies>,
     outbox: Arc<Outbox>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
     prefetches: Arc<Semaphore>,
     later: BTreeMap<RoundId, Later>,
     /// Rounds whose messages nobody has any more.
     lost: BTreeSet<RoundId>,
     /// When rounds were recovered.
     recovered: BTreeMap<RoundId, Instant>,
-    behind: u64,
-    caught_up: bool,
-    position: Arc<AtomicU64>,
 }
 
 /// Runs a recipient until the process stops.
@@ -106,37 +87,22 @@ pub async fn run(process: Process, config_path: &Path, config: RecipientConfig) 
     let bodies = Arc::new(bodies.with_aggregators(aggregators.collect::<anyhow::Result<_>>()?));
     let outbox = Arc::new(Outbox::open(&path)?);
     let recipient = Recipient::new(key, Record::new(deployment.anchor.clone(), process.kernels));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let stop = process.stop.child_token();
-    let publisher = Publisher::new(Arc::clone(&upstream), stop.clone());
+    let desk = Desk::new(recipient, upstream, &path, &process)?;
+    let stop = desk.stop.clone();
     let teller =
         config.webhook.as_ref().map(|webhook| webhook::Teller::new(webhook, &path, Arc::clone(&outbox)));
     let teller = teller.transpose()?;
     let listener =
         config.messages.map(|at| listen::listen(at, Arc::clone(&outbox), stop.clone())).transpose()?;
     let mut daemon = Daemon {
-        seat: Seat::new(recipient, Compute::new(threads, QUEUE)?),
-        upstream,
-        publisher: publisher.clone(),
-        evidences: Evidences::new(&path)?,
+        desk,
         bodies,
         outbox,
-        tasks: TaskTracker::new(),
-        stop: stop.clone(),
         prefetches: Arc::new(Semaphore::new(PREFETCH)),
         later: BTreeMap::new(),
         lost: BTreeSet::new(),
         recovered: BTreeMap::new(),
-        behind: 0,
-        caught_up: false,
-        position: Arc::new(AtomicU64::new(0)),
     };
-    daemon.upstream.watch(&process.readiness);
-    let position = Arc::clone(&daemon.position);
-    process.readiness.check("log", move || match position.load(Ordering::Relaxed) {
-        0 => Err("the log is not read yet".to_owned()),
-        size => Ok(Some(format!("read to {size}"))),
-    });
     let telling = async {
         match teller {
             Some(teller) => teller.tell().await,
@@ -150,9 +116,7 @@ pub async fn run(process: Process, config_path: &Path, config: RecipientConfig) 
         }
     };
     let outcome = stop.run_until_cancelled(work).await;
-    stop.cancel();
-    publisher.drain().await;
-    daemon.seat.end(&daemon.tasks).await;
+    daemon.desk.end().await;
     if let Some(listener) = listener {
         listener.drain().await;
     }
@@ -172,8 +136,7 @@ struct Look {
 
 fn look(recipient: &Recipient, bodies: &RemoteBodies) -> Look {
     let record = recipient.record();
-    let under_way: Vec<&Session> =
-        record.rounds().filter(|session| !session.is_called_off() && session.result().is_none()).collect();
+    let under_way: Vec<&Session> = record.rounds().filter(|session| session.awaits_result()).collect();
     let new = |session: &&Session| {
         let round = session.round();
         bodies.know(session).into_iter().map(move |client| (round, client)).collect::<Vec<_>>()
@@ -193,54 +156,28 @@ const fn carries_messages(session: &Session) -> bool {
 
 impl Daemon {
     async fn serve(&mut self, process: &Process) -> anyhow::Result<()> {
-        self.behind = super::party::reach(&self.upstream).await?;
-        let mut feed = Feed::start(Arc::clone(&self.upstream), 0, &self.tasks, self.stop.clone());
-        self.read_to(process, 0);
+        let mut feed = self.desk.begin(process).await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                fed = feed.next() => self.read(process, fed).await?,
+                fed = feed.next() => drop(self.desk.read(process, 0, fed).await?),
                 _ = tick.tick() => {}
             }
-            if self.caught_up {
+            if self.desk.since().is_some() {
                 self.work().await?;
             }
         }
-    }
-
-    fn read_to(&mut self, process: &Process, size: u64) {
-        self.position.store(size, Ordering::Relaxed);
-        if !self.caught_up && size >= self.behind {
-            self.caught_up = true;
-            process.ready();
-        }
-    }
-
-    async fn read(&mut self, process: &Process, fed: Fed) -> anyhow::Result<()> {
-        let Fed { batch, done } = fed;
-        let from = batch.from;
-        let reading = self.seat.read(0, batch, &self.upstream, &self.evidences).await?;
-        let size = self.seat.with("read", |recipient| recipient.record().size()).await?;
-        if let Reading::Done(orders) = reading {
-            self.publisher.submit(orders);
-        }
-        if size > from {
-            self.read_to(process, size);
-        }
-        // The feed may have ended.
-        let _ = done.send(size);
-        Ok(())
     }
 
     /// Does what is to be done now.
     async fn work(&mut self) -> anyhow::Result<()> {
         let bodies = Arc::clone(&self.bodies);
         let Look { under_way, new, due, results } =
-            self.seat.with("look", move |recipient| look(recipient, &bodies)).await?;
+            self.desk.seat.with("look", move |recipient| look(recipient, &bodies)).await?;
         self.prefetch(new);
         let is_under_way = |round: RoundId| under_way.contains(&round);
-        self.publisher.keep(is_under_way);
+        self.desk.publisher.keep(is_under_way);
         self.recovered.retain(|round, _| is_under_way(*round));
         self.later.retain(|round, _| is_under_way(*round) || results.iter().any(|(other, _)| other == round));
         for round in due {
@@ -257,7 +194,7 @@ impl Daemon {
             self.recovered.iter().filter(|(_, at)| at.elapsed() >= REPEAT).map(|(round, _)| *round).collect();
         for round in overdue {
             self.recovered.remove(&round);
-            self.seat.with("repeat", move |recipient| recipient.repeat(round)).await?;
+            self.desk.seat.with("repeat", move |recipient| recipient.repeat(round)).await?;
         }
         self.bodies.keep(|round| under_way.contains(&round))?;
         Ok(())
@@ -267,8 +204,8 @@ impl Daemon {
     fn prefetch(&self, posts: Vec<(RoundId, ClientId)>) {
         for (round, client) in posts {
             let (bodies, places) = (Arc::clone(&self.bodies), Arc::clone(&self.prefetches));
-            let stop = self.stop.clone();
-            self.tasks.spawn(async move {
+            let stop = self.desk.stop.clone();
+            self.desk.tasks.spawn(async move {
                 let fetch = async {
                     let Ok(_place) = places.acquire().await else { return };
                     if let Err(error) = bodies.prefetch(round, client).await {
@@ -303,7 +240,7 @@ impl Daemon {
             }
             Ok(Some(attempt))
         };
-        let Some(Attempt { orders, named, outcome }) = self.seat.with("recover", job).await?? else {
+        let Some(Attempt { orders, named, outcome }) = self.desk.seat.with("recover", job).await?? else {
             return Ok(());
         };
         for named in named {
@@ -322,14 +259,14 @@ impl Daemon {
                     RecoverError::Foreign { round, body, .. } => self.bodies.discard(round, body)?,
                     // With whole posts it can be told which aggregator's sum is false.
                     RecoverError::NotRecovered { .. } if self.bodies.want_whole(round) => {
-                        self.seat.with("repeat", move |recipient| recipient.repeat(round)).await?;
+                        self.desk.seat.with("repeat", move |recipient| recipient.repeat(round)).await?;
                     }
                     _ => {}
                 }
                 self.put_off(round);
             }
         }
-        self.publisher.submit(orders);
+        self.desk.publisher.submit(orders);
         Ok(())
     }
 
@@ -352,7 +289,7 @@ impl Daemon {
         match messages.filter(is_the_result) {
             Some(messages) => {
                 let outbox = Arc::clone(&self.outbox);
-                self.seat.with("keep", move |_| outbox.put(round, &messages)).await??;
+                self.desk.seat.with("keep", move |_| outbox.put(round, &messages)).await??;
             }
             None => self.put_off(round),
         }

@@ -8,13 +8,13 @@
 //! of them. `pieces/done` has the ids of messages that have come out; those that come out with a round are in `done-ROUND`
 //! first, which counts if the round came out.
 
+use crate::config::write_secret as write;
 use crate::daemon::party::directory;
 use anyhow::Context as _;
 use panetiere_api::fragment::{Fragment, MessageId, Reassembly};
 use panetiere_api::leaf::RoundId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
@@ -36,13 +36,7 @@ pub(super) struct Outbox {
     grown: watch::Sender<usize>,
 }
 
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// As `write`, whole or not at all.
+/// Writes a file for its owner alone, whole or not at all.
 fn place(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let unfinished = directory.join(format!("{UNFINISHED}{name}"));
     match fs::remove_file(&unfinished) {

@@ -118,15 +118,16 @@ impl Daemon {
             };
             rounds.filter_map(of).collect::<BTreeMap<RoundId, (SessionId, usize)>>()
         };
-        let rounds = self.seat.with("rounds", look).await?;
+        let rounds = self.desk.seat.with("rounds", look).await?;
         let sessions = rounds.iter().map(|(&round, &(session, _))| (round, session)).collect();
         self.envelopes.keep_sessions(&rounds.values().map(|(session, _)| *session).collect::<Vec<_>>());
         let Some((round, from, to)) = self.envelopes.next(&wanted, &sessions) else { return Ok(()) };
         let len = rounds.get(&round).map_or(0, |(_, len)| *len);
         let len = u64::try_from(len).expect("a length fits 64 bits");
         self.envelopes.under_way = true;
-        let (upstream, report, stop) = (Arc::clone(&self.upstream), self.report.clone(), self.stop.clone());
-        self.tasks.spawn(async move {
+        let (upstream, report, stop) =
+            (Arc::clone(&self.desk.upstream), self.report.clone(), self.desk.stop.clone());
+        self.desk.tasks.spawn(async move {
             let envelopes = stop.run_until_cancelled(fetch(upstream, round, (from, to), len)).await;
             if let Some(envelopes) = envelopes {
                 // The server may be gone.
@@ -142,7 +143,7 @@ impl Daemon {
         let Envelopes { round, bytes: Some(bytes) } = envelopes else { return Ok(()) };
         let id = self.id;
         let parse = move |server: &mut Server| parse(server, id, round, &bytes);
-        let mut envelopes = self.seat.with("parse", parse).await?.into_iter();
+        let mut envelopes = self.desk.seat.with("parse", parse).await?.into_iter();
         loop {
             let some: Vec<Envelope> = envelopes.by_ref().take(AT_ONCE).collect();
             if some.is_empty() {
@@ -160,8 +161,9 @@ impl Daemon {
                 }
                 Ok::<_, crate::role::server::ServerError>(orders)
             };
-            let orders = self.seat.with("envelopes", deliver).await?.context("this server must not go on")?;
-            self.publisher.submit(orders);
+            let orders =
+                self.desk.seat.with("envelopes", deliver).await?.context("this server must not go on")?;
+            self.desk.publisher.submit(orders);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a server keeps: its keys, its guard, and the life of its epochs' envelope keys.
 
 use crate::config::{Deployment, ServerConfig, cosigner, resolve, signing_key};
-use crate::daemon::party::data_disk;
+use crate::daemon::party::{data_disk, identities};
 use crate::state::{Credential, EpochKeyError, EpochKeys, KeyState, ReleaseGuard, State, WitnessState};
 use crate::store::disk::Disk;
 use anyhow::Context as _;
@@ -9,7 +9,6 @@ use panetiere::fault::Fault as _;
 use panetiere::ids::{EpochDigest, EpochId, ServerId};
 use panetiere::protocol::{AnswerLog, ServerIdentity};
 use panetiere::sig::SigningKey;
-use panetiere_api::leaf::{EpochPlan, Leaf, Signed};
 use panetiere_api::round::{Record, Session};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -86,24 +85,18 @@ impl Keys {
         SigningKey::from_scalar(&self.signing.expose_scalar()).expect("the scalar of a key")
     }
 
-    /// The server in the epochs that begin in these entries, as far as it has their keys. Whether an epoch counts is for
-    /// the reader to say: keys of one that does not are used for nothing.
+    /// The server in the epochs that begin in these entries, as far as it has their keys.
     pub fn identities(&self, entries: &[Vec<u8>]) -> Vec<(Arc<ServerIdentity>, EpochDigest)> {
-        let mut found = Vec::new();
-        for entry in entries {
-            let Ok(Leaf::Epoch(signed)) = Leaf::parse(entry) else { continue };
-            let document = &Signed::<EpochPlan>::claim(&signed).document;
+        identities(entries, |document| {
             let guard = Arc::clone(&self.guard) as Arc<dyn AnswerLog>;
-            match self.epochs.identity(document, self.id, self.signing(), guard) {
-                Ok(identity) => found.push((Arc::new(identity), document.digest())),
-                Err(EpochKeyError::Gone { .. }) => {}
-                Err(error) => {
-                    let (epoch, code) = (document.number(), error.code());
+            let sits_out = |error: &EpochKeyError| {
+                let (epoch, code) = (document.number(), error.code());
+                if !matches!(error, EpochKeyError::Gone { .. }) {
                     crate::safe_warn!("this server sits out an epoch", epoch = epoch, code = code);
                 }
-            }
-        }
-        found
+            };
+            self.epochs.identity(document, self.id, self.signing(), guard).inspect_err(sits_out).ok()
+        })
     }
 
     /// Moves the keys on in their lives. Returns the epochs to be retired: their keys are destroyed by

@@ -6,9 +6,8 @@ mod keys;
 mod release;
 
 use super::Process;
-use super::party::{Batch, Evidences, Fed, Feed, Publisher, Reading, Reads, Seat, Upstream};
+use super::party::{Batch, Desk, Fed, NotRead, Reads, Upstream};
 use crate::config::{Deployment, ServerConfig};
-use crate::net::compute::Compute;
 use crate::role::Order;
 use crate::role::server::{Server, ServerError};
 use crate::round::conductor::Millis;
@@ -21,21 +20,25 @@ use panetiere_api::leaf::RoundId;
 use panetiere_api::round::{Blobs, Record};
 use release::{Ask, Releases};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tlog::note::Note;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::time::{MissedTickBehavior, interval};
 
 /// How often a server looks at what time has brought.
 const TICK: Duration = Duration::from_millis(100);
 /// How often it looks after its keys, in ticks.
 const KEYS_EVERY: u64 = 10;
-/// Jobs that wait for a thread.
-const QUEUE: usize = 64;
+
+impl NotRead for ServerError {
+    fn as_follow(&self) -> Option<&FollowError> {
+        match self {
+            Self::Follow(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl Reads for Server {
     type Error = ServerError;
@@ -57,13 +60,6 @@ impl Reads for Server {
         (from + 1..=from + count).for_each(|size| self.mark(size));
         self.advance(now, note, entries, blobs)
     }
-
-    fn as_follow(error: &ServerError) -> Option<&FollowError> {
-        match error {
-            ServerError::Follow(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// What tasks beside the server report.
@@ -78,22 +74,11 @@ enum News {
 
 struct Daemon {
     id: ServerId,
-    seat: Seat<Server>,
+    desk: Desk<Server>,
     keys: Arc<Mutex<Keys>>,
-    upstream: Arc<Upstream>,
-    publisher: Publisher,
-    evidences: Evidences,
-    tasks: TaskTracker,
-    /// Ends what is done beside.
-    stop: CancellationToken,
     report: mpsc::Sender<News>,
     envelopes: fetch::Fetches,
     releases: Releases,
-    /// Size of the log when the server started: until it is read, the server only reads.
-    behind: u64,
-    /// Since when it is read.
-    since: Option<Instant>,
-    position: Arc<AtomicU64>,
     ticks: u64,
 }
 
@@ -108,47 +93,27 @@ pub async fn run(process: Process, config_path: &Path, config: ServerConfig) -> 
     let upstream = Arc::new(Upstream::operator(&deployment, config_path, &config.tls)?);
     let record = Record::new(deployment.anchor.clone(), process.kernels);
     let server = Server::new(keys.id, config.policy.into(), record, Arc::clone(&keys.guard))?;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let seat = Seat::new(server, Compute::new(threads, QUEUE)?);
-    let evidences = Evidences::new(&keys.path)?;
-    let stop = process.stop.child_token();
-    let publisher = Publisher::new(Arc::clone(&upstream), stop.clone());
+    let desk = Desk::new(server, upstream, &keys.path, &process)?;
+    let stop = desk.stop.clone();
     let (report, news) = mpsc::channel(16);
     let keys = Arc::new(Mutex::new(keys));
-    let position = Arc::new(AtomicU64::new(0));
     let mut daemon = Daemon {
         id: ServerId(config.index),
-        seat,
+        desk,
         keys,
-        upstream,
-        publisher: publisher.clone(),
-        evidences,
-        tasks: TaskTracker::new(),
-        stop: stop.clone(),
         report,
         envelopes: fetch::Fetches::default(),
         releases: Releases::default(),
-        behind: 0,
-        since: None,
-        position,
         ticks: 0,
     };
     daemon.watch(&process);
     let outcome = stop.run_until_cancelled(daemon.serve(&process, news)).await;
-    stop.cancel();
-    publisher.drain().await;
-    daemon.seat.end(&daemon.tasks).await;
+    daemon.desk.end().await;
     outcome.unwrap_or(Ok(()))
 }
 
 impl Daemon {
     fn watch(&self, process: &Process) {
-        self.upstream.watch(&process.readiness);
-        let position = Arc::clone(&self.position);
-        process.readiness.check("log", move || match position.load(Ordering::Relaxed) {
-            0 => Err("the log is not read yet".to_owned()),
-            size => Ok(Some(format!("read to {size}"))),
-        });
         let keys = Arc::clone(&self.keys);
         process.readiness.check("keys", move || {
             let alive = keys.lock().unwrap_or_else(PoisonError::into_inner).alive()?;
@@ -159,9 +124,8 @@ impl Daemon {
     }
 
     async fn serve(&mut self, process: &Process, mut news: mpsc::Receiver<News>) -> anyhow::Result<()> {
-        self.behind = super::party::reach(&self.upstream).await?;
-        let mut feed = Feed::start(Arc::clone(&self.upstream), 0, &self.tasks, self.stop.clone());
-        self.caught_up(process, 0);
+        let mut feed = self.desk.begin(process).await?;
+        let mut asking = false;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -174,7 +138,11 @@ impl Daemon {
                 },
                 _ = tick.tick() => {}
             }
-            if self.since.is_some() {
+            if self.desk.since().is_some() {
+                if !asking {
+                    asking = true;
+                    self.ask_for_checkpoints();
+                }
                 self.tick().await?;
             }
         }
@@ -183,29 +151,18 @@ impl Daemon {
     /// The server's clock: it stands until everything that was there at the start is read, for what happened before is not
     /// judged by the time at which it is read.
     fn now(&self) -> Millis {
-        let since = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let since = self.desk.since().map_or(Duration::ZERO, |since| since.elapsed());
         u64::try_from(since.as_millis()).unwrap_or(Millis::MAX)
     }
 
     async fn read(&mut self, process: &Process, fed: Fed) -> anyhow::Result<()> {
         let Fed { batch, done } = fed;
-        let from = batch.from;
         let batch = self.enrol(batch).await?;
         let posts = self.envelopes.places(&batch);
-        let reading = self.seat.read(self.now(), batch, &self.upstream, &self.evidences).await?;
-        let size = self.seat.with("read", |server| server.head().size).await?;
+        let size = self.desk.read(process, self.now(), Fed { batch, done }).await?;
         // Also of a part that was read before a blob was missing; what was not read is perhaps not the log's.
         self.envelopes.add(posts.into_iter().filter(|(_, index)| *index < size));
-        if let Reading::Done(orders) = reading {
-            self.publisher.submit(orders);
-            self.clean_up().await?;
-        }
-        if size > from {
-            self.caught_up(process, size);
-        }
-        // The feed may have ended.
-        let _ = done.send(size);
-        Ok(())
+        self.clean_up().await
     }
 
     /// The keys of an epoch have to be there before its rounds are read.
@@ -218,28 +175,19 @@ impl Daemon {
             }
             batch
         };
-        self.seat.with("enrol", enrol).await
+        self.desk.seat.with("enrol", enrol).await
     }
 
     async fn clean_up(&mut self) -> anyhow::Result<()> {
         let under_way = |server: &mut Server| -> Vec<RoundId> {
-            let under_way = server.record().rounds().filter(|s| !s.is_called_off() && s.result().is_none());
+            let under_way = server.record().rounds().filter(|session| session.awaits_result());
             under_way.map(panetiere_api::round::Session::round).collect()
         };
-        let rounds = self.seat.with("rounds", under_way).await?;
-        self.publisher.keep(|round| rounds.contains(&round));
+        let rounds = self.desk.seat.with("rounds", under_way).await?;
+        self.desk.publisher.keep(|round| rounds.contains(&round));
         self.envelopes.keep(|round| rounds.contains(&round));
         self.releases.keep(|round| rounds.contains(&round));
         Ok(())
-    }
-
-    fn caught_up(&mut self, process: &Process, size: u64) {
-        self.position.store(size, Ordering::Relaxed);
-        if self.since.is_none() && size >= self.behind {
-            self.since = Some(Instant::now());
-            process.ready();
-            self.ask_for_checkpoints();
-        }
     }
 
     async fn tick(&mut self) -> anyhow::Result<()> {
@@ -249,8 +197,8 @@ impl Daemon {
             server.tick(now).map(|orders| (orders, server.wanted(), server.unreleased()))
         };
         let (orders, wanted, unreleased) =
-            self.seat.with("tick", look).await?.context("this server must not go on")?;
-        self.publisher.submit(orders);
+            self.desk.seat.with("tick", look).await?.context("this server must not go on")?;
+        self.desk.publisher.submit(orders);
         self.fetch(wanted).await?;
         self.ask_for_closings(&unreleased);
         self.cosign().await?;
@@ -273,6 +221,6 @@ impl Daemon {
             }
             anyhow::Ok(())
         };
-        self.seat.with("keys", look).await?
+        self.desk.seat.with("keys", look).await?
     }
 }

@@ -102,9 +102,10 @@ async fn request(
 impl Daemon {
     /// Asks the bulletin for checkpoints to cosign, in a task beside.
     pub(super) fn ask_for_checkpoints(&self) {
-        let (upstream, report, stop) = (Arc::clone(&self.upstream), self.report.clone(), self.stop.clone());
+        let (upstream, report, stop) =
+            (Arc::clone(&self.desk.upstream), self.report.clone(), self.desk.stop.clone());
         let keys = Arc::clone(&self.keys);
-        let seat = self.seat.clone();
+        let seat = self.desk.seat.clone();
         let asking = async move {
             let mut backoff = Backoff::default();
             loop {
@@ -149,15 +150,17 @@ impl Daemon {
                 }
             }
         };
-        self.tasks.spawn(async move { stop.run_until_cancelled(asking).await });
+        self.desk.tasks.spawn(async move { stop.run_until_cancelled(asking).await });
     }
 
     /// Cosigns what is to be cosigned, once it is read: a checkpoint of this very history.
     pub(super) async fn cosign(&mut self) -> anyhow::Result<()> {
         let Some(ask) = self.releases.ask.take() else { return Ok(()) };
         let head = ask.head;
-        let read =
-            self.seat.with("cosign", move |server: &mut Server| (server.head().size, server.agrees(&head)));
+        let read = self
+            .desk
+            .seat
+            .with("cosign", move |server: &mut Server| (server.head().size, server.agrees(&head)));
         match read.await? {
             (size, _) if size < head.size => {
                 if Instant::now() < ask.until {
@@ -169,10 +172,11 @@ impl Daemon {
             (_, Some(false)) => {
                 let note = ask.request.note().clone();
                 let signed = self
+                    .desk
                     .seat
                     .with("cosign", move |server: &mut Server| server.record().log().open(&note).is_ok());
                 if signed.await? {
-                    self.evidences.fork("cosign_split_view", head.size, ask.request.note())?;
+                    self.desk.evidences.fork("cosign_split_view", head.size, ask.request.note())?;
                     self.releases.cosigning.set(Some("the log contradicts what was read"));
                 }
                 return Ok(());
@@ -180,7 +184,7 @@ impl Daemon {
             (_, None) => return Ok(()),
         }
         let (keys, request, time) = (Arc::clone(&self.keys), ask.request, unix_time());
-        let cosigned = self.seat.with("cosign", move |server: &mut Server| {
+        let cosigned = self.desk.seat.with("cosign", move |server: &mut Server| {
             let keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
             keys.witness.add_checkpoint(&server.record().log(), &request, &keys.cosigner, time)
         });
@@ -196,7 +200,7 @@ impl Daemon {
                 crate::safe_error!("the log asks to cosign a second history", size = head.size);
                 metrics::split_view("witness_split_view");
                 let (first, second) = (first.to_string(), second.to_string());
-                self.evidences.keep("witness_split_view", head.size, Some(&first), &second)?;
+                self.desk.evidences.keep("witness_split_view", head.size, Some(&first), &second)?;
                 self.releases.cosigning.set(Some("witness_split_view"));
             }
             Err(error @ (WitnessError::KeyRetired { .. } | WitnessError::KeyUnknown { .. })) => {
@@ -205,7 +209,7 @@ impl Daemon {
                 }
                 self.releases.cosigning.set(Some(error.code()));
                 let done = ask.done;
-                self.tasks.spawn(async move {
+                self.desk.tasks.spawn(async move {
                     sleep(LONG_PAUSE).await;
                     drop(done);
                 });
@@ -226,7 +230,7 @@ impl Daemon {
             }
             self.releases.closings.insert(round, None);
             let (upstream, report, stop) =
-                (Arc::clone(&self.upstream), self.report.clone(), self.stop.clone());
+                (Arc::clone(&self.desk.upstream), self.report.clone(), self.desk.stop.clone());
             let asking = async move {
                 let note = match upstream.closing(round, WAIT_MS).await {
                     Ok(note) => note.map(Box::new),
@@ -238,7 +242,7 @@ impl Daemon {
                 // The server may be gone.
                 let _ = report.send(News::Closing(round, note)).await;
             };
-            self.tasks.spawn(async move { stop.run_until_cancelled(asking).await });
+            self.desk.tasks.spawn(async move { stop.run_until_cancelled(asking).await });
         }
     }
 
@@ -266,14 +270,14 @@ impl Daemon {
             Ok(Some(server.release(&note)?))
         };
         let Some(outcomes) =
-            self.seat.with("release", release).await?.context("this server must not go on")?
+            self.desk.seat.with("release", release).await?.context("this server must not go on")?
         else {
             metrics::not_released("split_view");
             return Ok(());
         };
         for outcome in outcomes {
             match outcome.outcome {
-                Ok(order) => self.publisher.submit([order]),
+                Ok(order) => self.desk.publisher.submit([order]),
                 Err(error) => {
                     let code = match &error {
                         NotReleased::Refused(refusal) => refusal.code(),
